@@ -1,0 +1,53 @@
+# Two commands matter: `make demo` and `make test`. Each makes the environment in .venv when it is not there yet.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+FOLDERS := schemas parsers pipeline
+
+.PHONY: demo test check lint format types docs dist bench clean
+
+demo: $(READY)
+	@$(BIN)/aftershock run examples/demo/logs --config examples/demo/aftershock.toml --out build/demo --overwrite
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+check: lint types dist
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# mypy does not follow an editable install: it is given the tree as it is installed, made of links.
+types: $(READY)
+	rm -rf build/typing && mkdir -p build/typing/aftershock
+	for folder in $(FOLDERS); do ln -s ../../../$$folder build/typing/aftershock/$$folder; done
+	for file in aftershock/*; do ln -s ../../../$$file build/typing/aftershock/; done
+	MYPYPATH=build/typing $(BIN)/mypy -p aftershock
+
+docs: $(READY)
+	$(BIN)/python -m aftershock.table_docs
+
+# The wheel is installed into an empty environment and has to run there, outside this folder.
+dist: $(READY)
+	rm -rf build/dist build/lib build/bdist.* build/empty
+	$(BIN)/python -m build --no-isolation --outdir build/dist
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python -m pip install -q -c constraints.txt build/dist/*.whl
+	cd build/empty && bin/aftershock --version && bin/aftershock formats --check
+
+bench: $(READY)
+	$(BIN)/python benchmarks/kernel_scan.py
+
+$(READY): setup.py pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q -c constraints.txt setuptools wheel
+	$(BIN)/python -m pip install -q -c constraints.txt --no-build-isolation -e '.[dev]'
+	touch $(READY)
+
+clean:
+	rm -rf build .venv *.egg-info

@@ -1,0 +1,236 @@
+"""Rows of the event tables: what happened, to which host, when, and how well that time is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import pyarrow as pa
+
+from aftershock.schemas.columns import Col, Row, seconds_col, time_col
+
+TIME_BASES = (
+    "zoned",
+    "epoch",
+    "assumed_zone",
+    "inferred_zone",
+    "inferred_year",
+    "boot_offset",
+    "neighbour",
+    "none",
+)
+
+INT32 = pa.int32()
+
+
+@dataclass(slots=True, kw_only=True)
+class EventRow(Row):
+    """Columns that every event table has."""
+
+    key: ClassVar[tuple[str, ...]] = ("event_id",)
+    order: ClassVar[tuple[str, ...]] = ("time", "source", "byte_offset", "event_id")
+
+    event_id: Annotated[
+        str | None,
+        Col("Stable id, given after de-duplication from host, time, identity of the event and its ordinal."),
+    ] = None
+    cluster: Annotated[str | None, Col("Cluster name, from the configuration or from the source itself.")] = None
+    host: Annotated[
+        str | None,
+        Col(
+            "Host that the event is about: a host named as faulty in the message goes before the writer. Lower case, "
+            "domain cut off, aliases of the configuration applied; an IP address stays whole."
+        ),
+    ] = None
+    host_raw: Annotated[str | None, Col("Host as printed.")] = None
+    time: Annotated[int | None, time_col("When it happened; null where it cannot be known.")] = None
+    last_time: Annotated[int | None, time_col("Time of the last occurrence that this row stands for.")] = None
+    time_local: Annotated[str | None, Col("Time as printed; null if the text had none.")] = None
+    time_basis: Annotated[str | None, Col("How `time` is known.", values=TIME_BASES)] = None
+    time_error_s: Annotated[float | None, seconds_col("How wrong `time` can be, either way.")] = None
+    count: Annotated[
+        int | None,
+        Col("Occurrences that this row stands for; a lower bound where the log says that some were suppressed."),
+    ] = 1
+    source: Annotated[str | None, Col("File of the first line: the path as given, joined with the path below it.")] = (
+        None
+    )
+    byte_offset: Annotated[int | None, Col("Where the first line starts in the decompressed file.", unit="byte")] = None
+    sources: Annotated[
+        list[str] | None, Col("Every place where it was seen, one `source:byte_offset` for each file.")
+    ] = None
+    message: Annotated[str | None, Col("The message without its envelope, credentials masked.")] = None
+
+
+@dataclass(slots=True, kw_only=True)
+class GpuError(EventRow):
+    """Errors that a GPU, an NVSwitch or the fabric manager reported: NVIDIA Xid and SXid, amdgpu RAS and resets."""
+
+    table: ClassVar[str] = "gpu_errors"
+
+    family: Annotated[
+        str | None,
+        Col("Which code space `code` belongs to.", values=("xid", "sxid", "fabric_manager", "amdgpu")),
+    ] = None
+    code: Annotated[int | None, Col("Xid, SXid or fabric manager code; unknown codes are kept.", arrow=INT32)] = None
+    pci: Annotated[str | None, Col("PCI address as `dddd:bb:dd.f`, lower case.")] = None
+    pci_raw: Annotated[str | None, Col("PCI address as printed.")] = None
+    gpu_uuid: Annotated[str | None, Col("GPU UUID, from the line or from identity lines of the same boot.")] = None
+    gpu_index: Annotated[int | None, Col("Index as nvidia-smi shows it.", arrow=INT32)] = None
+    gpu_serial: Annotated[str | None, Col("Board serial number.")] = None
+    mig_gi: Annotated[int | None, Col("MIG GPU instance.", arrow=INT32)] = None
+    mig_ci: Annotated[int | None, Col("MIG compute instance.", arrow=INT32)] = None
+    pid: Annotated[int | None, Col("Process id on the line: often the victim, not the culprit.")] = None
+    process: Annotated[str | None, Col("Process name on the line; the kernel cuts it at 15 bytes.")] = None
+    severity: Annotated[
+        str | None, Col("Severity, only where the line says so.", values=("fatal", "nonfatal", "correctable"))
+    ] = None
+    action: Annotated[str | None, Col("Immediate action that the catalogue of codes advises.")] = None
+    fault_class: Annotated[
+        str | None,
+        Col(
+            "Class of the fault.",
+            values=("hardware", "fabric", "driver", "application", "thermal", "unknown"),
+        ),
+    ] = None
+    mnemonic: Annotated[str | None, Col("Name of the code in the catalogue.")] = None
+    link: Annotated[int | None, Col("NVLink or switch port number.", arrow=INT32)] = None
+    unit: Annotated[str | None, Col("Hardware unit that an NVLink error (Xid 144 to 150) names first.")] = None
+    caused_by: Annotated[int | None, Col("Code that the line itself names as its cause.", arrow=INT32)] = None
+    recovery_from: Annotated[str | None, Col("Recovery action before (Xid 154).")] = None
+    recovery_to: Annotated[str | None, Col("Recovery action after (Xid 154).")] = None
+    trust: Annotated[
+        str | None,
+        Col(
+            "Who says so: the kernel, a relaying agent, a user who wrote to the kernel log, or an injected test error.",
+            values=("kernel", "relayed", "user", "injected"),
+        ),
+    ] = None
+    burst_id: Annotated[str | None, Col("Same GPU, code and process within a short gap.")] = None
+    episode_id: Annotated[str | None, Col("Bursts that belong to one fault.")] = None
+    role: Annotated[str | None, Col("Part in its episode.", values=("root", "follow_on", "unknown"))] = None
+
+
+NODE_EVENT_KINDS = (
+    "boot",
+    "shutdown",
+    "oom_kill",
+    "machine_check",
+    "memory_error",
+    "pcie_error",
+    "link_down",
+    "link_up",
+    "nfs_not_responding",
+    "nfs_ok",
+    "hung_task",
+    "soft_lockup",
+    "segfault",
+    "panic",
+    "gpu_lost",
+    "driver_load",
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeEvent(EventRow):
+    """What else a host said: boots, memory and PCIe errors, links, storage, hangs, lost GPUs, driver loads."""
+
+    table: ClassVar[str] = "node_events"
+
+    kind: Annotated[str | None, Col("What happened; more kinds may come.", values=NODE_EVENT_KINDS)] = None
+    device: Annotated[str | None, Col("Device, address or server that it is about.")] = None
+    pid: Annotated[int | None, Col("Process id that it is about.")] = None
+    process: Annotated[str | None, Col("Process name that it is about.")] = None
+    value: Annotated[float | None, Col("Number that the line carries; `unit` says of what.")] = None
+    unit: Annotated[str | None, Col("Unit of `value`.")] = None
+
+
+@dataclass(slots=True, kw_only=True)
+class HealthCheck(EventRow):
+    """Results of health checks, passes too: they are the evidence of a healthy host."""
+
+    table: ClassVar[str] = "health_checks"
+
+    checker: Annotated[str | None, Col("Tool that checked: `dcgmi_diag`, `nvidia_smi`, `nhc` and so on.")] = None
+    check: Annotated[str | None, Col("What was checked.")] = None
+    result: Annotated[str | None, Col("Result.", values=("pass", "fail", "warn", "skip"))] = None
+    gpu_uuid: Annotated[str | None, Col("GPU that was checked.")] = None
+    pci: Annotated[str | None, Col("PCI address that was checked, `dddd:bb:dd.f`.")] = None
+    value: Annotated[float | None, Col("Measured value.")] = None
+    unit: Annotated[str | None, Col("Unit of `value`.")] = None
+    detail: Annotated[str | None, Col("What the checker said.")] = None
+
+
+SCHEDULER_EVENT_KINDS = (
+    "submitted",
+    "started",
+    "ended",
+    "requeued",
+    "time_limit",
+    "cancelled",
+    "node_down",
+    "node_up",
+    "node_drain",
+    "node_resume",
+    "node_state",
+    "reservation",
+    "epilog_error",
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class SchedulerEvent(EventRow):
+    """What a scheduler said about jobs and hosts."""
+
+    table: ClassVar[str] = "scheduler_events"
+
+    kind: Annotated[str | None, Col("What happened; more kinds may come.", values=SCHEDULER_EVENT_KINDS)] = None
+    job_id: Annotated[str | None, Col("Job id, without the array task.")] = None
+    array_task: Annotated[str | None, Col("Array task.")] = None
+    raw_job_id: Annotated[str | None, Col("The scheduler's own number of this task or component.")] = None
+    session_id: Annotated[str | None, Col("Session that it belongs to.")] = None
+    hosts: Annotated[list[str] | None, Col("Hosts that it names, expanded.")] = None
+    user: Annotated[str | None, Col("User or user id that did it.")] = None
+    reason: Annotated[str | None, Col("Reason as printed.")] = None
+    state: Annotated[str | None, Col("State as printed, or the end state that the line implies.")] = None
+    exit_code: Annotated[int | None, Col("Exit status.", arrow=INT32)] = None
+    exit_signal: Annotated[int | None, Col("Signal that ended it.", arrow=INT32)] = None
+
+
+@dataclass(slots=True, kw_only=True)
+class TrainingEvent(EventRow):
+    """What a training run said besides its steps: starts, saves, loads, errors, restarts."""
+
+    table: ClassVar[str] = "training_events"
+
+    session_id: Annotated[str | None, Col("Session that it belongs to.")] = None
+    rank: Annotated[int | None, Col("Global rank.", arrow=INT32)] = None
+    local_rank: Annotated[int | None, Col("Rank within its host.", arrow=INT32)] = None
+    kind: Annotated[
+        str | None,
+        Col(
+            "What happened; more kinds may come.",
+            values=(
+                "start",
+                "resume",
+                "save_begin",
+                "save_end",
+                "load_begin",
+                "load_end",
+                "validation",
+                "error",
+                "restart",
+                "rendezvous",
+                "exit",
+            ),
+        ),
+    ] = None
+    step: Annotated[int | None, Col("Training step.")] = None
+    path: Annotated[str | None, Col("File or folder that it is about.")] = None
+    duration_s: Annotated[float | None, seconds_col("How long it took, where the line says so.")] = None
+    error_class: Annotated[str | None, Col("Class of the failure taxonomy.")] = None
+    error_role: Annotated[str | None, Col("Part in the failure.", values=("root", "symptom", "teardown", "noise"))] = (
+        None
+    )
+    error: Annotated[str | None, Col("The error as printed.")] = None
+    ranks: Annotated[list[int] | None, Col("Ranks that said the same.")] = None
