@@ -1,0 +1,268 @@
+"""Reading lines out of a block of bytes: the part of a file that one worker owns.
+
+A block owns the lines that *start* in [begin, stop) and reads on to finish the last of them, up to ``SPAN``. A longer
+line is a reject. A block in which no line starts owns nothing. What comes out does not depend on where the cuts are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO, Final, NamedTuple
+
+import numpy as np
+import xxhash
+
+from aftershock.parsers.clock import Reading
+from aftershock.parsers.envelopes import unwrap
+from aftershock.parsers.formats import LOOKAHEAD, Found, Line, Refused
+from aftershock.parsers.redact import redact_row
+from aftershock.parsers.scan import HIDDEN, Scanner
+
+# The longest line that is read as one record.
+SPAN: Final = 1 << 20
+
+# Lines that lie over a multiple of this offset tell the clock of the file along the way, whatever the scan finds.
+MARK_EVERY: Final = 1 << 20
+
+# Newlines are counted in pieces that stay in the cache.
+_COUNT_PIECE: Final = 1 << 18
+
+
+class Mark(NamedTuple):
+    """The clock and envelope of a line on the way through the file: an anchor for years, boots, first and last time."""
+
+    offset: int
+    reading: Reading
+    envelope: str
+
+
+@dataclass
+class BlockResult:
+    """What one block gave: rows not yet resolved, refusals, clock marks and counts of what it owns."""
+
+    found: list[Found] = field(default_factory=list)
+    refused: list[tuple[str, Refused]] = field(default_factory=list)  # (format, refusal)
+    marks: list[Mark] = field(default_factory=list)
+    lines: int = 0
+    bytes: int = 0
+    records: int = 0
+    begin: int = 0
+    digest: str | None = None  # of the bytes [begin, stop), whoever owns the lines in them
+
+
+class Window:
+    """A growing view of a stream: bytes [base, base + len(data)) of it, with the front dropped when it is done with."""
+
+    def __init__(self, stream: BinaryIO, base: int) -> None:
+        self._stream = stream
+        self.base = base
+        self.data = bytearray()
+        self.ended = False
+
+    @property
+    def until(self) -> int:
+        """Offset behind the last byte held."""
+        return self.base + len(self.data)
+
+    def fill(self, until: int) -> None:
+        """Read on to ``until``, or to the end of the stream."""
+        while not self.ended and self.until < until:
+            held = len(self.data)
+            if held:
+                self.data.extend(bytes(until - self.until))
+            else:
+                self.data = bytearray(until - self.until)
+            with memoryview(self.data) as view:
+                got = self._stream.readinto(view[held:])  # type: ignore[attr-defined]
+            del self.data[held + (got or 0) :]
+            self.ended = not got
+
+    def drop(self, before: int) -> None:
+        """Forget what stands before an offset."""
+        if before > self.base:
+            del self.data[: before - self.base]
+            self.base = before
+
+
+def read_block(window: Window, begin: int, stop: int, scanner: Scanner) -> BlockResult:
+    """Read the lines that start in [begin, stop). ``window`` must hold the byte before ``begin`` (unless it is 0)."""
+    result = BlockResult(begin=begin)
+    window.fill(stop + 2 * LOOKAHEAD)  # more than most last lines need: one read for the whole block
+    stop = min(stop, window.until)
+    with memoryview(window.data) as view:
+        result.digest = xxhash.xxh3_64_hexdigest(view[begin - window.base : stop - window.base])
+    first = _first_line(window, begin, stop)
+    if first is None:
+        return result
+    last = window.data.rfind(b"\n", first - window.base, stop - 1 - window.base) + 1 + window.base
+    if last <= window.base:
+        last = first
+    end = _end_of(window, last)
+    result.bytes = end - first + 1
+    too_long = end - last > SPAN
+    if too_long:
+        at = last - window.base
+        result.refused.append(("", _too_long(last, bytes(window.data[at : at + 512]))))
+        result.lines += 1
+        end = last - 1
+    if end >= first:
+        window.fill(end + 1 + LOOKAHEAD)
+        _read_owned(window, first, end, scanner, result)
+        if window.ended and window.until <= end + 1 and not too_long:
+            _mark_last(window, first, end, result)
+    return result
+
+
+def read_blocks(stream: BinaryIO, size: int, scanner: Scanner) -> Iterator[BlockResult]:
+    """Read a stream from its beginning to its end in blocks of ``size`` bytes; memory is bounded by the block."""
+    window = Window(stream, 0)
+    begin = 0
+    while True:
+        yield read_block(window, begin, begin + size, scanner)
+        window.fill(begin + size + 1)
+        if window.ended and window.until <= begin + size:
+            return
+        begin += size
+        window.drop(begin - 1)
+
+
+def _first_line(window: Window, begin: int, stop: int) -> int | None:
+    """Offset of the first line that starts in [begin, stop)."""
+    if begin >= stop:
+        return None
+    if begin == 0:
+        return 0
+    at = window.data.find(b"\n", begin - 1 - window.base, stop - 1 - window.base)
+    return None if at < 0 else window.base + at + 1
+
+
+def _end_of(window: Window, line: int) -> int:
+    """Offset behind the last byte of the line at ``line``, its newline not counted; beyond SPAN if it is too long."""
+    window.fill(line + 1)
+    searched = line
+    while True:
+        at = window.data.find(b"\n", searched - window.base)
+        if at >= 0:
+            return window.base + at
+        searched = window.until
+        if window.ended or searched - line > SPAN:
+            return searched
+        window.fill(min(searched + (64 << 10), line + SPAN + 2))
+
+
+def _too_long(offset: int, excerpt: bytes) -> Refused:
+    return Refused(offset, 0, f"line longer than {SPAN} bytes", excerpt)
+
+
+def _read_owned(window: Window, first: int, end: int, scanner: Scanner, result: BlockResult) -> None:
+    data, base = window.data, window.base
+    newlines, long_lines = _count_lines(data, first - base, end - base)
+    result.lines += newlines + 1
+    for at, length in long_lines:
+        result.refused.append(("", _too_long(base + at, bytes(data[at : at + min(length, 512)]))))
+    skip = {at for at, _ in long_lines}
+    with memoryview(data) as view:
+        hits = scanner.hits(view[first - base : end - base])
+    _read_hits(data, base, first - base, end - base, hits, scanner, skip, result)
+    _mark_lines(data, base, first - base, end - base, skip, result)
+
+
+def _count_lines(data: bytearray, first: int, end: int) -> tuple[int, list[tuple[int, int]]]:
+    """Newlines in data[first:end], and the (position, length) of lines longer than SPAN that end within it."""
+    array = np.frombuffer(data, dtype=np.uint8)[first:end]
+    equal = np.empty(min(_COUNT_PIECE, len(array)), dtype=np.bool_)
+    count = 0
+    empty_pieces: list[int] = []
+    for start in range(0, len(array), _COUNT_PIECE):
+        piece = array[start : start + _COUNT_PIECE]
+        flags = equal[: len(piece)]
+        np.equal(piece, 10, out=flags)
+        found = int(np.count_nonzero(flags))
+        count += found
+        if not found and len(piece) == _COUNT_PIECE:
+            empty_pieces.append(first + start)
+    del array
+    long_lines: list[tuple[int, int]] = []
+    for at in empty_pieces:
+        begin = data.rfind(b"\n", first, at) + 1 or first
+        stop = data.find(b"\n", at, end)
+        stop = end if stop < 0 else stop
+        if stop - begin > SPAN and (not long_lines or long_lines[-1][0] != begin):
+            long_lines.append((begin, stop - begin))
+    return count, long_lines
+
+
+def _read_hits(
+    data: bytearray,
+    base: int,
+    first: int,
+    end: int,
+    hits: list[tuple[int, int]],
+    scanner: Scanner,
+    skip: set[int],
+    result: BlockResult,
+) -> None:
+    """Read every line that a signature was found in: once, with all formats that it may belong to."""
+    i = 0
+    while i < len(hits):
+        at = first + hits[i][0] - 1  # the last byte of the match: it stands inside the line
+        begin = data.rfind(b"\n", first, at) + 1 or first
+        stop = data.find(b"\n", at, end)
+        stop = end if stop < 0 else stop
+        wanted: list[int] = []
+        while i < len(hits) and first + hits[i][0] - 1 <= stop:
+            if hits[i][1] not in wanted:
+                wanted.append(hits[i][1])
+            i += 1
+        if begin not in skip:
+            _read_line(data, base, begin, stop, wanted, scanner, result)
+
+
+def _read_line(
+    data: bytearray,
+    base: int,
+    begin: int,
+    stop: int,
+    wanted: list[int],
+    scanner: Scanner,
+    result: BlockResult,
+) -> None:
+    text = bytes(data[begin:stop]).rstrip(b"\r")
+    line = Line(base + begin, text, unwrap(text), bytes(data[stop + 1 : stop + 1 + LOOKAHEAD]))
+    if HIDDEN in wanted:
+        wanted = scanner.inside(line.envelope.message)
+    for index in sorted(wanted):
+        fmt = scanner.formats[index]
+        for item in fmt.read(line):
+            result.records += 1
+            if isinstance(item, Refused):
+                result.refused.append((fmt.name, item))
+            else:
+                item.format = fmt.name
+                redact_row(item.row)
+                result.found.append(item)
+
+
+def _mark_lines(data: bytearray, base: int, first: int, end: int, skip: set[int], result: BlockResult) -> None:
+    """Note the clocks of the lines that lie over a multiple of MARK_EVERY (offset 0 is one)."""
+    at = -(-(base + first) // MARK_EVERY) * MARK_EVERY - base
+    while at <= end:
+        begin = data.rfind(b"\n", first, at) + 1 or first
+        stop = data.find(b"\n", at, end)
+        stop = end if stop < 0 else stop
+        if begin not in skip:
+            _note(data, base, begin, stop, result)
+        at += MARK_EVERY
+
+
+def _mark_last(window: Window, first: int, end: int, result: BlockResult) -> None:
+    """Note the clock of the last line of the file."""
+    begin = window.data.rfind(b"\n", first - window.base, end - window.base) + 1 or first - window.base
+    if not result.marks or result.marks[-1].offset != window.base + begin:
+        _note(window.data, window.base, begin, end - window.base, result)
+
+
+def _note(data: bytearray, base: int, begin: int, stop: int, result: BlockResult) -> None:
+    envelope = unwrap(bytes(data[begin : min(stop, begin + 4096)]).rstrip(b"\r"))
+    result.marks.append(Mark(base + begin, envelope.reading, "+".join(envelope.names)))

@@ -1,0 +1,101 @@
+"""What a file is, told by its first kilobytes: a document, lines, or something that is not read."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from aftershock.parsers.envelopes import unwrap
+from aftershock.parsers.formats import DocumentFormat, Head, LineFormat
+from aftershock.parsers.registry import document_formats, formats_named, line_formats
+
+HEAD_BYTES: Final = 64 << 10
+
+# Below this a document format only guesses, and the file is read as lines.
+SURE: Final = 0.5
+
+# Containers that hold files: named, so that the person knows what to do.
+_ARCHIVES: Final = (
+    (0, b"PK\x03\x04", "a zip archive"),
+    (257, b"ustar", "a tar archive"),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+)
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Detected(NamedTuple):
+    """How to read a file.
+
+    how: ``lines`` (may be split), ``document`` (one stream) or ``refused``.
+    format: the name it was recognised as; None for lines that no format or envelope vouches for.
+    document: the format of a document; formats: the line formats whose signatures are looked for.
+    reason: why it is refused.
+    """
+
+    how: Literal["lines", "document", "refused"]
+    format: str | None = None
+    document: DocumentFormat | None = None
+    formats: tuple[LineFormat, ...] = ()
+    reason: str | None = None
+
+
+def detect(head: Head, forced: str | None = None) -> Detected:
+    """Recognise a file by its head; ``forced`` is a format name that the user stated."""
+    if not head.data:
+        return Detected("refused", reason="empty file")
+    refusal = _not_text(head.data)
+    if refusal:
+        return Detected("refused", forced, reason=refusal)
+    if forced:
+        return _forced(head, forced)
+    scored = sorted(((fmt.detects(head), fmt.name, fmt) for fmt in document_formats()), reverse=True, key=_score)
+    if scored and scored[0][0] >= SURE:
+        return Detected("document", scored[0][1], document=scored[0][2])
+    return Detected("lines", _line_format_of(head), formats=line_formats())
+
+
+def rebuild(how: str, name: str | None, *, forced: bool) -> Detected:
+    """What :func:`detect` said, from its names (formats themselves do not travel between workers)."""
+    if how == "document":
+        return Detected("document", name, document=next(f for f in document_formats() if f.name == name))
+    formats = tuple(f for f in line_formats() if f.name == name) if forced else line_formats()
+    return Detected("lines", name, formats=formats)
+
+
+def _score(entry: tuple[float, str, object]) -> tuple[float, str]:
+    return entry[0], entry[1]
+
+
+def _forced(head: Head, name: str) -> Detected:
+    named = formats_named(name)
+    documents = [fmt for fmt in named if isinstance(fmt, DocumentFormat)]
+    if documents:
+        best = max(documents, key=lambda fmt: fmt.detects(head))
+        return Detected("document", best.name, document=best)
+    lines = tuple(fmt for fmt in named if isinstance(fmt, LineFormat))
+    return Detected("lines", name, formats=lines)
+
+
+def _line_format_of(head: Head) -> str | None:
+    scored = [(fmt.detects(head), fmt.name) for fmt in line_formats()]
+    best = max(scored, default=(0.0, ""))
+    if best[0] > 0:
+        return best[1]
+    for line in head.lines(8):
+        names = unwrap(line).names
+        if names != ("plain",):
+            return "log"
+    return None
+
+
+def _not_text(data: bytes) -> str | None:
+    for at, magic, name in _ARCHIVES:
+        if data[at : at + len(magic)] == magic:
+            return f"{name}: unpack it and give the files inside"
+    if data.startswith(_UTF16):
+        return "UTF-16 text: convert it to UTF-8"
+    # A log that lived through a crash may hold runs of NUL bytes, so some of them do not make a file binary.
+    zeros = data.count(0)
+    controls = sum(data.count(byte) for byte in range(1, 32) if byte not in (7, 8, 9, 10, 11, 12, 13, 27))
+    if zeros > 0.3 * len(data) or controls > 0.05 * len(data) or (zeros > 0 and b"\n" not in data):
+        return "binary data, of no format that is known here"
+    return None

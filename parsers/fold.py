@@ -1,0 +1,107 @@
+"""Folding: equal records within a burst become one row with a count.
+
+Rows are equal if everything that they say is equal, the message included; only clock and place may differ. They are one
+burst if no step between neighbours in time is longer than the gap. That closure does not depend on order or on how the
+records were cut into groups, so folding may begin within a block and go on per source and per host.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterable
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final
+
+from aftershock.parsers.clock import Reading
+from aftershock.parsers.formats import Found
+from aftershock.schemas.columns import Row
+from aftershock.schemas.events import GpuError, NodeEvent
+
+FOLDED: Final = (GpuError, NodeEvent)
+
+# What may differ between two prints of the same thing.
+_PLACE_AND_TIME: Final = frozenset(
+    {
+        "event_id",
+        "time",
+        "last_time",
+        "time_local",
+        "time_basis",
+        "time_error_s",
+        "count",
+        "source",
+        "byte_offset",
+        "sources",
+    }
+)
+
+
+@lru_cache(maxsize=16)
+def content_of(row_class: type[Row]) -> Callable[[Any], tuple[Hashable, ...]]:
+    """A function from a row to all that it says besides place and time."""
+    names = [f.name for f in dataclasses.fields(row_class) if f.name not in _PLACE_AND_TIME]
+    return attrgetter(*names)
+
+
+def fold(found: Iterable[Found], gap: int) -> list[Found]:
+    """Fold the foldable rows of one source (``gap`` in microseconds); the others pass. Sorted by offset."""
+    kept: list[Found] = []
+    groups: dict[Hashable, list[Found]] = {}
+    for item in found:
+        position = _position(item.reading)
+        if position is None or not isinstance(item.row, FOLDED):
+            kept.append(item)
+            continue
+        content = content_of(type(item.row))(item.row)
+        group = groups.setdefault((type(item.row), item.mark, position[0], content), [])
+        if not (group and _absorb(group[-1], item, gap)):
+            group.append(item)
+    for group in groups.values():
+        kept.extend(_closure(group, gap) if len(group) > 1 else group)
+    kept.sort(key=lambda item: item.offset)
+    return kept
+
+
+def _position(reading: Reading) -> tuple[str, int] | None:
+    """The clock by which two records of one source are compared."""
+    if reading.wall is not None and reading.kind != "none":
+        return reading.kind, reading.wall
+    return ("boot", reading.boot) if reading.boot is not None else None
+
+
+def _span(item: Found) -> tuple[int, int]:
+    first = _position(item.reading)
+    last = _position(item.last) if item.last else first
+    assert first is not None
+    assert last is not None
+    return first[1], last[1]
+
+
+def _absorb(into: Found, item: Found, gap: int) -> bool:
+    """Fold ``item`` into ``into`` if no more than the gap lies between them; the earlier place stays."""
+    a_first, a_last = _span(into)
+    b_first, b_last = _span(item)
+    if b_first - a_last > gap or a_first - b_last > gap:
+        return False
+    count = _count(into) + _count(item)
+    last = max((into.last or into.reading, item.last or item.reading), key=lambda r: (_position(r) or ("", 0))[1])
+    if (b_first, item.offset) < (a_first, into.offset):
+        into.row, into.reading, into.offset = item.row, item.reading, item.offset
+    into.row.count = count  # type: ignore[attr-defined]
+    into.last = last
+    return True
+
+
+def _count(item: Found) -> int:
+    assert isinstance(item.row, FOLDED)
+    return item.row.count or 1
+
+
+def _closure(group: list[Found], gap: int) -> list[Found]:
+    group.sort(key=lambda item: (_span(item)[0], item.offset))
+    merged = [group[0]]
+    for item in group[1:]:
+        if not _absorb(merged[-1], item, gap):
+            merged.append(item)
+    return merged

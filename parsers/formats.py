@@ -1,0 +1,168 @@
+"""What a format is: how it is recognised, what it looks for, how a record becomes rows, and the samples that prove it.
+
+One file in this package holds one format and names it ``FORMAT``; :mod:`aftershock.parsers.registry` finds it. There
+are two kinds. A :class:`LineFormat` reads single lines that a multi-pattern scan has found by their signature, whatever
+envelope they stand in. A :class:`DocumentFormat` reads a whole stream in order: JSON documents, tables with a header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, NamedTuple
+
+from aftershock.parsers.clock import NO_CLOCK, Reading
+from aftershock.schemas.columns import Row
+
+
+class Envelope(NamedTuple):
+    """What stands around a message: who wrote it, when, through which layers.
+
+    names: the layers, outermost first, for example ``("rfc3164", "dmesg")``; ``("plain",)`` if there is none.
+    message: the text inside, without colours and line end.
+    host: as printed; tag: the program that wrote it (``kernel``, ``slurmctld``), without its pid.
+    facility, level: the syslog numbers where they are printed (facility 0 is the kernel, 1 is user space).
+    labels: what else an outer layer says about the writer.
+    """
+
+    names: tuple[str, ...]
+    message: bytes
+    reading: Reading = NO_CLOCK
+    host: str | None = None
+    tag: str | None = None
+    facility: int | None = None
+    level: int | None = None
+    labels: Mapping[str, str] | None = None
+
+
+class Line(NamedTuple):
+    """One line that a signature was found in.
+
+    offset: of its first byte in the decompressed file.
+    text: the whole line without its end.
+    following: the bytes after it, at most LOOKAHEAD of them, for records that go on over several lines.
+    """
+
+    offset: int
+    text: bytes
+    envelope: Envelope
+    following: bytes = b""
+
+
+LOOKAHEAD = 8192
+
+
+@dataclass(slots=True)
+class Found:
+    """A row as its text gives it: its times are not resolved yet.
+
+    reading: the clock of the record. In rows that are no events (sessions), every time column holds the printed wall
+        clock, and ``reading.kind`` says of which kind they all are.
+    mark: a word with which a format tells its own ``settle`` what the record is (empty for most).
+    last: the clock of the last occurrence, where equal records were folded into this one (``row.count`` says how many).
+    format: name of the format that found it (filled by the reader, not by the format).
+    """
+
+    row: Row
+    reading: Reading
+    offset: int
+    mark: str = ""
+    last: Reading | None = None
+    format: str = ""
+
+
+class Refused(NamedTuple):
+    """Something that looked like a record and could not be read."""
+
+    offset: int
+    length: int
+    reason: str
+    excerpt: bytes = b""
+
+
+class Head(NamedTuple):
+    """The beginning of a file, by which its format is recognised: base name and first kilobytes, decompressed."""
+
+    name: str
+    data: bytes
+
+    def lines(self, most: int = 40) -> list[bytes]:
+        """The first whole lines that are not empty (the last, maybe cut, one is left out unless it is the only one)."""
+        rows = self.data.split(b"\n")
+        whole = rows[:-1] if len(rows) > 1 else rows
+        return [row.rstrip(b"\r") for row in whole if row.strip()][:most]
+
+
+class Expect(NamedTuple):
+    """A row that a sample must give: its table and the fields that matter."""
+
+    table: str
+    fields: Mapping[str, Any]
+
+
+def expect(table: str, **fields: Any) -> Expect:
+    """``expect("gpu_errors", code=79, pci="0000:3b:00.0")``."""
+    return Expect(table, fields)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A text in the true format and all rows that it gives, in order (fields that are not named are free)."""
+
+    text: str
+    rows: tuple[Expect, ...]
+
+
+def nothing_settled(found: list[Found]) -> list[Found]:
+    """The settle step of a format whose lines stand alone."""
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineFormat:
+    """A format whose records are found line by line.
+
+    doc: what it is, in a sentence or two; url: where the format is documented.
+    detects: how sure the head of a file is of this format, 0 to 1.
+    signatures: byte patterns (Hyperscan syntax, no captures) of which one stands in every record.
+    read: the rows of one line; nothing where the line only looked like a record from afar; ``Refused`` where it is one
+        but cannot be read.
+    settle: takes all rows of this format in one source in the order of their offsets, and gives them back with joined
+        lines joined (twin lines, requeues told over several lines). Times are not resolved yet: nearness is told by
+        ``clock.micros_between``, so that the answer does not hang on a zone.
+    """
+
+    name: str
+    doc: str
+    url: str
+    tables: tuple[str, ...]
+    detects: Callable[[Head], float]
+    signatures: tuple[bytes, ...]
+    read: Callable[[Line], Iterable[Found | Refused]]
+    samples: tuple[Sample, ...]
+    non_samples: tuple[str, ...]
+    settle: Callable[[list[Found]], list[Found]] = nothing_settled
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentFormat:
+    """A format that is read as one stream, in order.
+
+    read: rows of the whole stream; it must stream, and must not keep more than one record (or one JSON element) at a
+        time where the format allows that.
+    aliases: fixed names in the configuration that this format answers to as well.
+    """
+
+    name: str
+    doc: str
+    url: str
+    tables: tuple[str, ...]
+    detects: Callable[[Head], float]
+    read: Callable[[BinaryIO], Iterator[Found | Refused]]
+    samples: tuple[Sample, ...]
+    non_samples: tuple[str, ...]
+    settle: Callable[[list[Found]], list[Found]] = nothing_settled
+    aliases: tuple[str, ...] = field(default=())
+
+
+Format = LineFormat | DocumentFormat

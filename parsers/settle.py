@@ -1,0 +1,137 @@
+"""Settling a source: what its records mean once all of them are known.
+
+All records of one source come together here in the order of their offsets: equal ones are folded, lines that tell one
+thing in several parts are joined by their format, clocks are resolved, hosts get their names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from aftershock.parsers.blocks import Mark
+from aftershock.parsers.fold import fold
+from aftershock.parsers.formats import Format, Found
+from aftershock.parsers.hosts import HostNames
+from aftershock.parsers.resolve import ClockRules, Resolved, SourceClock
+from aftershock.schemas.columns import Row
+from aftershock.schemas.events import EventRow, SchedulerEvent
+from aftershock.schemas.provenance import Source
+from aftershock.schemas.sessions import Session
+from aftershock.schemas.topology import Gpu
+
+NO_YEAR = "dates without a year, and nothing says which: give --year, or year in the configuration"
+
+
+@dataclass(frozen=True)
+class SourceRules:
+    """What is known about a source from outside its text.
+
+    source: its name in the tables. format: what it was recognised as. host: the host of lines that name none.
+    cluster: as configured. burst_gap: microseconds between equal records of one burst, or None to fold nothing.
+    """
+
+    source: str
+    format: str | None = None
+    host: str | None = None
+    cluster: str | None = None
+    clock: ClockRules = field(default_factory=ClockRules)
+    names: HostNames = field(default_factory=HostNames)
+    burst_gap: int | None = None
+
+
+@dataclass
+class Settled:
+    """The rows of one source, times resolved, in the order of their offsets, and what to say about the source."""
+
+    rows: list[Row]
+    source: Source
+
+
+def settle_source(
+    found: Sequence[Found],
+    marks: Sequence[Mark],
+    rules: SourceRules,
+    format_named: Callable[[str], Format | None],
+) -> Settled:
+    """Bring the records of one source together. ``found`` and ``marks`` may come in any order."""
+    items = sorted(found, key=lambda item: item.offset)
+    if rules.burst_gap is not None:
+        items = fold(items, rules.burst_gap)
+    items = _joined(items, format_named)
+    readings = [(item.offset, item.reading) for item in items] + [(mark.offset, mark.reading) for mark in marks]
+    clock = SourceClock(readings, rules.clock)
+    rows = [_resolved(item, clock, rules) for item in items]
+    return Settled(rows, _describe(rows, marks, clock, rules))
+
+
+def _joined(items: list[Found], format_named: Callable[[str], Format | None]) -> list[Found]:
+    by_format: dict[str, list[Found]] = defaultdict(list)
+    for item in items:
+        by_format[item.format].append(item)
+    joined: list[Found] = []
+    for name in sorted(by_format):
+        fmt = format_named(name)
+        joined += fmt.settle(by_format[name]) if fmt else by_format[name]
+    joined.sort(key=lambda item: item.offset)
+    return joined
+
+
+def _resolved(item: Found, clock: SourceClock, rules: SourceRules) -> Row:
+    row = item.row
+    when = clock.resolve(item.offset, item.reading)
+    if isinstance(row, EventRow):
+        _place_event(row, item, when, clock, rules)
+    elif isinstance(row, Session):
+        for name in ("submit_time", "start_time", "end_time"):
+            setattr(row, name, clock.wall_to_utc(item.offset, getattr(row, name), item.reading))
+        row.time_basis, row.time_error_s = when.basis, when.error_s
+        row.cluster = rules.cluster or row.cluster
+        row.hosts = _names(row.hosts, rules)
+        row.excluded_hosts = _names(row.excluded_hosts, rules)
+        row.sources = [f"{rules.source}:{item.offset}"]
+    elif isinstance(row, Gpu):
+        row.cluster = rules.cluster or row.cluster
+        row.host = rules.names.of(row.host) or rules.names.of(rules.host)
+        row.valid_from = when.time
+    return row
+
+
+def _place_event(row: EventRow, item: Found, when: Resolved, clock: SourceClock, rules: SourceRules) -> None:
+    row.time, row.time_basis, row.time_error_s = when
+    row.time_local = item.reading.text
+    row.last_time = when.time
+    if item.last is not None:
+        row.last_time = clock.resolve(item.offset, item.last).time
+    row.cluster = rules.cluster or row.cluster
+    row.host = rules.names.of(row.host) or rules.names.of(row.host_raw) or rules.names.of(rules.host)
+    row.source = rules.source
+    row.byte_offset = item.offset
+    row.sources = [f"{rules.source}:{item.offset}"]
+    if isinstance(row, SchedulerEvent):
+        row.hosts = _names(row.hosts, rules)
+
+
+def _names(printed: list[str] | None, rules: SourceRules) -> list[str] | None:
+    if printed is None:
+        return None
+    return [name for name in (rules.names.of(host) for host in printed) if name]
+
+
+def _describe(rows: Sequence[Row], marks: Sequence[Mark], clock: SourceClock, rules: SourceRules) -> Source:
+    times = [row.time for row in rows if isinstance(row, EventRow) and row.time is not None]
+    times += [t for row in rows if isinstance(row, Session) for t in (row.submit_time, row.end_time) if t is not None]
+    times += [t for mark in marks if (t := clock.resolve(mark.offset, mark.reading).time) is not None]
+    envelopes = Counter(mark.envelope for mark in marks)
+    return Source(
+        source=rules.source,
+        format=rules.format,
+        envelope=min(envelopes, key=lambda name: (-envelopes[name], name)) if envelopes else None,
+        timezone=clock.zone_name if clock.has_local else None,
+        zone_basis=clock.zone_basis if clock.has_local else None,
+        events=len(rows),
+        first_time=min(times, default=None),
+        last_time=max(times, default=None),
+        note=NO_YEAR if clock.lacks_year else None,
+    )

@@ -1,0 +1,191 @@
+"""One input as a whole: opened, recognised, read block by block. No Beam here."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Final, cast
+
+import xxhash
+
+from aftershock.parsers.blocks import BlockResult, Window, read_block, read_blocks
+from aftershock.parsers.detect import HEAD_BYTES, Detected, detect
+from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused
+from aftershock.parsers.redact import redact_bytes, redact_row
+from aftershock.parsers.scan import scanner_for
+from aftershock.parsers.streams import StreamError, compression_of, decompressed
+from aftershock.schemas.provenance import EXCERPT_BYTES, Reject
+
+# Block of a stream that cannot be split, and rows of a document that travel together.
+STREAM_BLOCK: Final = 8 << 20
+DOCUMENT_ROWS: Final = 20_000
+
+Opener = Callable[[str], BinaryIO]
+
+
+def open_local(path: str) -> BinaryIO:
+    """A file of this machine, unbuffered: blocks are large."""
+    return cast(BinaryIO, open(path, "rb", buffering=0))
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """An input file. ``path``: how to open it; ``source``: its name in the tables; ``format``: as the user stated."""
+
+    path: str
+    source: str
+    size: int | None = None
+    format: str | None = None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A source after a look at its beginning."""
+
+    file: SourceFile
+    compression: str | None
+    detected: Detected
+
+    @property
+    def splittable(self) -> bool:
+        """Whether ranges of it can be read apart from each other."""
+        return self.detected.how == "lines" and self.compression is None and bool(self.file.size)
+
+
+def look(file: SourceFile, opener: Opener = open_local) -> Opened:
+    """Read the beginning of a file and recognise it. An input that cannot be read is a refused one."""
+    try:
+        with opener(file.path) as raw:
+            start = raw.read(HEAD_BYTES) or b""
+            compression = compression_of(start)
+            data = start
+            if compression:
+                raw.seek(0)
+                data = _read_some(decompressed(raw, compression), HEAD_BYTES)
+    except StreamError as error:
+        return Opened(file, compression, Detected("refused", reason=str(error)))
+    except OSError as error:
+        return Opened(file, None, Detected("refused", reason=f"cannot be read: {error.strerror or error}"))
+    return Opened(file, compression, detect(Head(base_name(file.source), data), file.format))
+
+
+def base_name(source: str) -> str:
+    """The last part of a path, compression suffix and all."""
+    return source.rstrip("/").rsplit("/", 1)[-1]
+
+
+def read_range(opened: Opened, begin: int, stop: int, opener: Opener = open_local) -> BlockResult:
+    """The lines of a splittable source that start in [begin, stop)."""
+    with opener(opened.file.path) as stream:
+        base = max(0, begin - 1)
+        stream.seek(base)
+        return read_block(Window(stream, base), begin, stop, scanner_for(opened.detected.formats))
+
+
+def read_whole(opened: Opened, opener: Opener = open_local) -> Iterator[BlockResult]:
+    """All of a source, as a stream, in the order of its offsets. Damage ends it with a refusal, never with an error."""
+    done = 0
+    try:
+        with opener(opened.file.path) as raw:
+            for block in read_stream(decompressed(raw, opened.compression), opened.detected):
+                done += block.bytes
+                yield block
+    except StreamError as error:
+        yield _failed(opened, done, str(error))
+    except OSError as error:
+        yield _failed(opened, done, f"cannot be read: {error.strerror or error}")
+
+
+def read_stream(stream: BinaryIO, detected: Detected) -> Iterator[BlockResult]:
+    """All of an opened, decompressed stream."""
+    if detected.how == "document" and detected.document is not None:
+        yield from _read_document(stream, detected.document)
+    else:
+        yield from read_blocks(stream, STREAM_BLOCK, scanner_for(detected.formats))
+
+
+def reject_of(source: str, format_name: str | None, refused: Refused) -> Reject:
+    """The row of ``rejects`` for a refusal."""
+    return Reject(
+        source=source,
+        byte_offset=refused.offset,
+        length=refused.length or None,
+        format=format_name or None,
+        reason=refused.reason,
+        excerpt=redact_bytes(refused.excerpt[: 2 * EXCERPT_BYTES])[:EXCERPT_BYTES] or None,
+    )
+
+
+def _failed(opened: Opened, offset: int, reason: str) -> BlockResult:
+    return BlockResult(refused=[(opened.detected.format or "", Refused(offset, 0, reason))])
+
+
+def _read_some(stream: BinaryIO, size: int) -> bytes:
+    """Up to ``size`` bytes; damage after the first byte is found again by the reader, which reports it."""
+    parts: list[bytes] = []
+    try:
+        while size > 0 and (data := stream.read(min(size, 16 << 10))):
+            parts.append(data)
+            size -= len(data)
+    except StreamError:
+        if not parts:
+            raise
+    return b"".join(parts)
+
+
+class _Tally(io.RawIOBase):
+    """Counts the bytes and lines that a document reader took."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.bytes = 0
+        self.lines = 0
+        self.digest = xxhash.xxh3_64()
+        self._open_line = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._stream.read(len(buffer)) or b""
+        buffer[: len(data)] = data
+        self.bytes += len(data)
+        self.digest.update(data)
+        self.lines += data.count(b"\n")
+        if data:
+            self._open_line = not data.endswith(b"\n")
+        return len(data)
+
+    def line_count(self) -> int:
+        return self.lines + self._open_line
+
+
+def _read_document(stream: BinaryIO, fmt: DocumentFormat) -> Iterator[BlockResult]:
+    tally = _Tally(stream)
+    buffered = io.BufferedReader(tally, buffer_size=1 << 20)
+    items = fmt.read(buffered)
+    lines = taken = 0
+    while True:
+        result = BlockResult()
+        for item in itertools.islice(items, DOCUMENT_ROWS):
+            _sort_in(item, fmt.name, result)
+        result.lines, lines = tally.line_count() - lines, tally.line_count()
+        result.bytes, taken = tally.bytes - taken, tally.bytes
+        ended = not result.records
+        if ended:
+            result.digest = tally.digest.hexdigest()
+        yield result
+        if ended:
+            return
+
+
+def _sort_in(item: Found | Refused, format_name: str, result: BlockResult) -> None:
+    result.records += 1
+    if isinstance(item, Refused):
+        result.refused.append((format_name, item))
+    else:
+        item.format = format_name
+        redact_row(item.row)
+        result.found.append(item)
