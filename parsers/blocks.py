@@ -18,6 +18,7 @@ from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.formats import LOOKAHEAD, Found, Line, Refused
 from aftershock.parsers.redact import redact_row
 from aftershock.parsers.scan import HIDDEN, Scanner
+from aftershock.parsers.streams import StreamError
 
 # The longest line that is read as one record.
 SPAN: Final = 1 << 20
@@ -47,8 +48,17 @@ class BlockResult:
     lines: int = 0
     bytes: int = 0
     records: int = 0
-    begin: int = 0
-    digest: str | None = None  # of the bytes [begin, stop), whoever owns the lines in them
+    pieces: list[tuple[int, str]] = field(default_factory=list)  # (begin, digest of the bytes up to stop)
+
+    def add(self, other: BlockResult) -> None:
+        """Take in what another block of the same source gave."""
+        self.found += other.found
+        self.refused += other.refused
+        self.marks += other.marks
+        self.lines += other.lines
+        self.bytes += other.bytes
+        self.records += other.records
+        self.pieces += other.pieces
 
 
 class Window:
@@ -59,6 +69,7 @@ class Window:
         self.base = base
         self.data = bytearray()
         self.ended = False
+        self.damage: StreamError | None = None
 
     @property
     def until(self) -> int:
@@ -66,7 +77,7 @@ class Window:
         return self.base + len(self.data)
 
     def fill(self, until: int) -> None:
-        """Read on to ``until``, or to the end of the stream."""
+        """Read on to ``until``, or to the end of the stream. Damage is an end too; ``damage`` keeps it."""
         while not self.ended and self.until < until:
             held = len(self.data)
             if held:
@@ -74,9 +85,21 @@ class Window:
             else:
                 self.data = bytearray(until - self.until)
             with memoryview(self.data) as view:
-                got = self._stream.readinto(view[held:])  # type: ignore[attr-defined]
-            del self.data[held + (got or 0) :]
-            self.ended = not got
+                got = self._read_into(view[held:])
+            del self.data[held + got :]
+            self.ended = held + got < until - self.base
+
+    def _read_into(self, view: memoryview) -> int:
+        filled = 0
+        try:
+            while filled < len(view):
+                got: int | None = self._stream.readinto(view[filled:])  # type: ignore[attr-defined]
+                if not got:
+                    break
+                filled += got
+        except StreamError as error:
+            self.damage = StreamError(str(error))  # the error itself would hold on to the buffer through its frames
+        return filled
 
     def drop(self, before: int) -> None:
         """Forget what stands before an offset."""
@@ -87,11 +110,12 @@ class Window:
 
 def read_block(window: Window, begin: int, stop: int, scanner: Scanner) -> BlockResult:
     """Read the lines that start in [begin, stop). ``window`` must hold the byte before ``begin`` (unless it is 0)."""
-    result = BlockResult(begin=begin)
+    result = BlockResult()
     window.fill(stop + 2 * LOOKAHEAD)  # more than most last lines need: one read for the whole block
     stop = min(stop, window.until)
     with memoryview(window.data) as view:
-        result.digest = xxhash.xxh3_64_hexdigest(view[begin - window.base : stop - window.base])
+        digest = xxhash.xxh3_64_hexdigest(view[begin - window.base : max(begin, stop) - window.base])
+    result.pieces.append((begin, digest))
     first = _first_line(window, begin, stop)
     if first is None:
         return result
@@ -115,16 +139,22 @@ def read_block(window: Window, begin: int, stop: int, scanner: Scanner) -> Block
 
 
 def read_blocks(stream: BinaryIO, size: int, scanner: Scanner) -> Iterator[BlockResult]:
-    """Read a stream from its beginning to its end in blocks of ``size`` bytes; memory is bounded by the block."""
+    """Read a stream from its beginning to its end in blocks of ``size`` bytes; memory is bounded by the block.
+
+    Raises:
+        StreamError: the stream is damaged; everything before the damage was given.
+    """
     window = Window(stream, 0)
     begin = 0
     while True:
         yield read_block(window, begin, begin + size, scanner)
         window.fill(begin + size + 1)
         if window.ended and window.until <= begin + size:
-            return
+            break
         begin += size
         window.drop(begin - 1)
+    if window.damage:
+        raise window.damage
 
 
 def _first_line(window: Window, begin: int, stop: int) -> int | None:

@@ -7,7 +7,6 @@ records were cut into groups, so folding may begin within a block and go on per 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache
 from operator import attrgetter
@@ -15,8 +14,8 @@ from typing import Any, Final
 
 from aftershock.parsers.clock import Reading
 from aftershock.parsers.formats import Found
-from aftershock.schemas.columns import Row
 from aftershock.schemas.events import GpuError, NodeEvent
+from aftershock.schemas.tables import TABLES
 
 FOLDED: Final = (GpuError, NodeEvent)
 
@@ -38,10 +37,9 @@ _PLACE_AND_TIME: Final = frozenset(
 
 
 @lru_cache(maxsize=16)
-def content_of(row_class: type[Row]) -> Callable[[Any], tuple[Hashable, ...]]:
-    """A function from a row to all that it says besides place and time."""
-    names = [f.name for f in dataclasses.fields(row_class) if f.name not in _PLACE_AND_TIME]
-    return attrgetter(*names)
+def content_of(table: str) -> Callable[[Any], tuple[Hashable, ...]]:
+    """A function from a row of a table to all that it says besides place and time."""
+    return attrgetter(*(name for name in TABLES[table].column_names if name not in _PLACE_AND_TIME))
 
 
 def fold(found: Iterable[Found], gap: int) -> list[Found]:
@@ -53,7 +51,7 @@ def fold(found: Iterable[Found], gap: int) -> list[Found]:
         if position is None or not isinstance(item.row, FOLDED):
             kept.append(item)
             continue
-        content = content_of(type(item.row))(item.row)
+        content = content_of(item.row.table)(item.row)
         group = groups.setdefault((type(item.row), item.mark, position[0], content), [])
         if not (group and _absorb(group[-1], item, gap)):
             group.append(item)

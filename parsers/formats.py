@@ -118,7 +118,7 @@ def nothing_settled(found: list[Found]) -> list[Found]:
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LineFormat:
     """A format whose records are found line by line.
 
@@ -144,7 +144,7 @@ class LineFormat:
     settle: Callable[[list[Found]], list[Found]] = nothing_settled
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class DocumentFormat:
     """A format that is read as one stream, in order.
 

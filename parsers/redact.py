@@ -6,12 +6,12 @@ and the like, bearer and basic authorisation, and the access keys of well-known 
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from functools import lru_cache
 from typing import Final
 
 from aftershock.schemas.columns import Row
+from aftershock.schemas.tables import TABLES
 
 MASK: Final = "***"
 
@@ -71,13 +71,13 @@ def redact_bytes(data: bytes) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _text_columns(row_class: type[Row]) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(row_class) if field.name in FREE_TEXT)
+def _text_columns(table: str) -> tuple[str, ...]:
+    return tuple(name for name in TABLES[table].column_names if name in FREE_TEXT)
 
 
 def redact_row(row: Row) -> None:
     """Mask the credentials in the free-text columns of a row, in place."""
-    for name in _text_columns(type(row)):
+    for name in _text_columns(row.table):
         value = getattr(row, name)
         if value:
             masked = redact(value)

@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, cast
 
 import hyperscan
 
@@ -20,8 +20,6 @@ from aftershock.parsers.formats import LineFormat
 # The id that stands for "an envelope that hides its text": every format has to look at the unwrapped message.
 HIDDEN: Final = 0x7FFF_FFFF
 
-_per_thread = threading.local()
-
 
 class Scanner:
     """Finds the places where a signature of one of ``formats`` ends."""
@@ -30,6 +28,9 @@ class Scanner:
         self.formats = tuple(formats)
         patterns = [(pattern, i) for i, fmt in enumerate(self.formats) for pattern in fmt.signatures]
         self._patterns = patterns + [(pattern, HIDDEN) for pattern in envelopes.SIGNATURES]
+        self._lock = threading.Lock()
+        self._per_thread = threading.local()
+        self._database: hyperscan.Database | None = None
         self._inner = [re.compile(b"|".join(b"(?:%s)" % s for s in fmt.signatures)) for fmt in self.formats]
 
     def hits(self, data: memoryview | bytes) -> list[tuple[int, int]]:
@@ -39,7 +40,9 @@ class Scanner:
         def note(pattern_id: int, _start: int, end: int, _flags: int, _context: object) -> None:
             hits.append((end, pattern_id))
 
-        self._database().scan(data, match_event_handler=note)
+        scratch = self._scratch()
+        assert self._database is not None
+        self._database.scan(cast(bytes, data), match_event_handler=note, scratch=scratch)
         hits.sort()
         return hits
 
@@ -47,23 +50,29 @@ class Scanner:
         """Indexes of the formats whose signature stands in a message that an envelope had hidden."""
         return [i for i, pattern in enumerate(self._inner) if pattern.search(message)]
 
-    def _database(self) -> hyperscan.Database:
-        # A database scans with scratch memory of its own, which two threads must not use at the same time.
-        cache: dict[Scanner, hyperscan.Database] = _per_thread.__dict__.setdefault("databases", {})
-        database = cache.get(self)
-        if database is None:
-            database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-            database.compile(
-                expressions=[pattern for pattern, _ in self._patterns],
-                ids=[number for _, number in self._patterns],
-                elements=len(self._patterns),
-                flags=[0] * len(self._patterns),
-            )
-            cache[self] = database
-        return database
+    def warm(self) -> None:
+        """Compile the patterns now. The compiler releases the interpreter lock, so a thread may do this early."""
+        with self._lock:
+            if self._database is None:
+                database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+                database.compile(
+                    expressions=[pattern for pattern, _ in self._patterns],
+                    ids=[number for _, number in self._patterns],
+                    elements=len(self._patterns),
+                    flags=[0] * len(self._patterns),
+                )
+                self._database = database
+
+    def _scratch(self) -> hyperscan.Scratch:
+        # The database is only read; the scratch memory of a scan must not be used by two threads at the same time.
+        scratch = getattr(self._per_thread, "scratch", None)
+        if scratch is None:
+            self.warm()
+            scratch = self._per_thread.scratch = hyperscan.Scratch(self._database)
+        return scratch
 
 
 @lru_cache(maxsize=16)
 def scanner_for(formats: tuple[LineFormat, ...]) -> Scanner:
-    """The scanner of a set of formats; compiled once per process and thread."""
+    """The scanner of a set of formats; compiled once per process."""
     return Scanner(formats)

@@ -169,14 +169,20 @@ def _read_document(stream: BinaryIO, fmt: DocumentFormat) -> Iterator[BlockResul
     lines = taken = 0
     while True:
         result = BlockResult()
-        for item in itertools.islice(items, DOCUMENT_ROWS):
-            _sort_in(item, fmt.name, result)
+        damage: StreamError | None = None
+        try:
+            for item in itertools.islice(items, DOCUMENT_ROWS):
+                _sort_in(item, fmt.name, result)
+        except StreamError as error:
+            damage = error  # what was read before it counts
         result.lines, lines = tally.line_count() - lines, tally.line_count()
         result.bytes, taken = tally.bytes - taken, tally.bytes
-        ended = not result.records
+        ended = not result.records or damage is not None
         if ended:
-            result.digest = tally.digest.hexdigest()
+            result.pieces.append((0, tally.digest.hexdigest()))
         yield result
+        if damage:
+            raise damage
         if ended:
             return
 

@@ -29,6 +29,7 @@ MAX_RATIO: Final = 250
 FREE_BYTES: Final = 256 << 20
 MAX_BYTES: Final = 1 << 40
 MEMORY_LIMIT: Final = 256 << 20
+PIECE: Final = 128 << 10
 
 
 class StreamError(Exception):
@@ -59,7 +60,7 @@ def decompressed(raw: BinaryIO, kind: str | None) -> BinaryIO:
         opened = _Members(counted, bz2.BZ2Decompressor)
     else:
         opened = _Members(counted, lambda: lzma.LZMADecompressor(memlimit=MEMORY_LIMIT))
-    return cast(BinaryIO, io.BufferedReader(_Limited(opened, counted), buffer_size=1 << 20))
+    return cast(BinaryIO, _Limited(opened, counted))
 
 
 class _Counted(io.RawIOBase):
@@ -117,7 +118,8 @@ class _Limited(io.RawIOBase):
     """Turns every way a stream can go wrong into :class:`StreamError` and keeps it within its limits."""
 
     def __init__(self, opened: Any, counted: _Counted) -> None:
-        self._opened = opened
+        # What was decompressed before the damage must not be lost with it: take what is ready, in small pieces.
+        self._take = getattr(opened, "read1", opened.read)
         self._counted = counted
         self._given = 0
 
@@ -126,7 +128,7 @@ class _Limited(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         try:
-            data = self._opened.read(len(buffer))
+            data = self._take(min(len(buffer), PIECE))
         except (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
             raise StreamError(f"compressed data is torn or damaged: {error}") from error
         self._given += len(data)

@@ -49,8 +49,9 @@ _MARKS: Final = pa.schema(
 )
 _COUNTS: Final = pa.schema(
     [
-        *(pa.field(name, pa.int64()) for name in ("@lines", "@bytes", "@records", "@begin")),
-        pa.field("@digest", pa.string()),
+        *(pa.field(name, pa.int64()) for name in ("@lines", "@bytes", "@records")),
+        pa.field("@begins", pa.list_(pa.int64())),
+        pa.field("@digests", pa.list_(pa.string())),
     ],
     metadata={"table": "@counts"},
 )
@@ -75,7 +76,7 @@ def lean_batch(rows: Sequence[Row], table_name: str, origin: str | None = None) 
 
 def origin_of(batch: pa.RecordBatch) -> str:
     """The format that the rows of a batch come from; empty if it was not kept."""
-    return (batch.schema.metadata or {}).get(b"origin", b"").decode()
+    return str((batch.schema.metadata or {}).get(b"origin", b"").decode())
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Row]:
@@ -85,7 +86,7 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
 
 def table_name(batch: pa.RecordBatch) -> str:
     """The table that a batch belongs to, from its schema's metadata."""
-    return (batch.schema.metadata or {}).get(b"table", b"").decode()
+    return str((batch.schema.metadata or {}).get(b"table", b"").decode())
 
 
 @dataclass
@@ -137,8 +138,8 @@ def pack(result: BlockResult, source: str) -> list[pa.RecordBatch]:
         "@lines": [result.lines],
         "@bytes": [result.bytes],
         "@records": [result.records],
-        "@begin": [result.begin],
-        "@digest": [result.digest],
+        "@begins": [[begin for begin, _ in result.pieces]],
+        "@digests": [[digest for _, digest in result.pieces]],
     }
     batches.append(columns_to_batch(counts, _COUNTS))
     return batches
@@ -154,10 +155,9 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Unpacked:
             envelopes = column_values(batch.column("@envelope"))
             got.marks += map(Mark, offsets, _readings(batch), envelopes)
         elif name == "@counts":
-            lines, size, records, begin, digest = (column_values(column)[0] for column in batch.columns)
+            lines, size, records, begins, digests = (column_values(column)[0] for column in batch.columns)
             got.lines, got.bytes, got.records = got.lines + lines, got.bytes + size, got.records + records
-            if digest:
-                got.pieces.append((begin, digest))
+            got.pieces += zip(begins, digests, strict=True)
         elif name == "@described":
             got.format, got.refused, got.note = (column_values(column)[0] for column in batch.columns)
         elif name == "rejects":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +19,12 @@ def error(second: int, offset: int, code: int = 95, pid: int = 1) -> Found:
 
 def summary(items: list[Found]) -> list[tuple[int | None, int | None, int, int]]:
     return sorted(
-        (item.row.code, item.row.count, (item.reading.wall or 0) // SECOND, ((item.last or item.reading).wall or 0) // SECOND)  # type: ignore[attr-defined]
+        (
+            item.row.code,
+            item.row.count,
+            (item.reading.wall or 0) // SECOND,
+            ((item.last or item.reading).wall or 0) // SECOND,
+        )  # type: ignore[attr-defined]
         for item in items
     )
 
@@ -58,7 +65,7 @@ def test_folding_in_pieces_is_folding_at_once(events: list[tuple[int, int]], cut
     whole = summary(fold(items(), 60 * SECOND))
     pieces: list[Found] = []
     edges = [0, *sorted(min(cut, len(events)) for cut in cuts), len(events)]
-    for begin, stop in zip(edges, edges[1:], strict=False):
+    for begin, stop in itertools.pairwise(edges):
         pieces += fold(items()[begin:stop], 60 * SECOND)
     order.shuffle(pieces)  # type: ignore[attr-defined]
     assert summary(fold(pieces, 60 * SECOND)) == whole

@@ -30,7 +30,7 @@ SECRET = "s3cr3tVALUE99xyz"
         f"https://blob.example/c/f?sv=2020&sig={SECRET}&se=1",
         f"access key: {SECRET}",
         f"MYSQL_PWD={SECRET}",
-        f"connection_string=\"Server=a;{SECRET}\"",
+        f'connection_string="Server=a;{SECRET}"',
     ],
 )
 def test_credentials_are_masked(text: str) -> None:

@@ -1,0 +1,75 @@
+"""``aftershock run``: from the given options to a result, a summary and an exit status."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from aftershock.cli import CONDITION_HOLDS, DONE, FAILED
+from aftershock.terminal import printable
+
+
+def run_and_report(inputs: Sequence[str], given: Mapping[str, Any], ours: Sequence[str]) -> int:
+    """Run the main job and print its summary to stdout. Returns the exit status.
+
+    ``ours``: the options of the command, for a hint where one is misspelt.
+
+    Raises:
+        click.UsageError: wrong use.
+    """
+    if not given["verbose"]:
+        # Not before the import of Beam, whose warnings nobody who runs this could act on.
+        logging.disable(logging.WARNING)
+        warnings.simplefilter("ignore")
+    # The patterns are compiled outside the interpreter lock, while Beam is imported.
+    from aftershock.parsers.registry import line_formats  # noqa: PLC0415
+    from aftershock.parsers.scan import scanner_for  # noqa: PLC0415
+
+    threading.Thread(target=scanner_for(line_formats()).warm, daemon=True).start()
+    from aftershock.pipeline.config import ConfigError  # noqa: PLC0415
+    from aftershock.pipeline.options import CONDITIONS, RunOptions, UsageError, split_words  # noqa: PLC0415
+    from aftershock.pipeline.plan import MissingInput  # noqa: PLC0415
+    from aftershock.pipeline.run import RunFailed, run  # noqa: PLC0415
+    from aftershock.progress import showing_progress  # noqa: PLC0415
+
+    try:
+        paths, beam_args = split_words(inputs, ours)
+    except UsageError as error:
+        raise click.UsageError(str(error)) from error
+    if not paths:
+        raise click.UsageError("no input: give files, folders or globs")
+    options = RunOptions(
+        inputs=tuple(paths),
+        fail_on=CONDITIONS if given["strict"] else _conditions(given["fail_on"], CONDITIONS),
+        beam_args=tuple(beam_args),
+        **{name: value for name, value in given.items() if name not in ("strict", "fail_on")},
+    )
+    try:
+        with showing_progress(enabled=sys.stderr.isatty() and not options.quiet):
+            result = run(options)
+    except (UsageError, ConfigError, MissingInput) as error:
+        raise click.UsageError(printable(str(error))) from error
+    except RunFailed as error:
+        click.echo(f"aftershock: failed: {printable(str(error))}", err=True)
+        return FAILED
+    if not options.quiet:
+        from aftershock.summary import summarise  # noqa: PLC0415
+
+        summarise(options.out, sys.stdout, sys.stdout.isatty())
+    for condition in result.conditions:
+        click.echo(f"aftershock: --fail-on {condition}: it holds", err=True)
+    return CONDITION_HOLDS if result.conditions else DONE
+
+
+def _conditions(text: str | None, known: Sequence[str]) -> tuple[str, ...]:
+    wanted = tuple(word.strip() for word in (text or "").split(",") if word.strip())
+    for word in wanted:
+        if word not in known:
+            raise click.UsageError(f"--fail-on {word}: unknown; the conditions are {', '.join(known)}")
+    return wanted

@@ -1,0 +1,56 @@
+"""The small things that stand before a line: labels of parallel shells, a field name, a count of repeats.
+
+    gpu017: [  77.000001] NVRM: ...                                   pdsh, clush
+    3: [  77.000001] NVRM: ...                                        srun --label
+    MESSAGE=NVRM: ...                                                 the journal's export format
+    message repeated 5 times: [ [  77.000001] NVRM: ...]              rsyslog
+    Last message 'NVRM: ...' repeated 5 times, suppressed by ...      syslog-ng
+
+None of them has a clock.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from aftershock.parsers.envelopes.layer import Layer, text_of
+
+# A label is one only before something that is a record of its own: a stamp, the kernel's tag, the driver's words.
+_RECORD: Final = (
+    rb"(?=\[ ?[ \d+A-Z]|<\d{1,3}>|kern |kernel:|NVRM:|nvidia-nvswitch\d"
+    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:|\d{4}-\d\d-\d\d[T ]\d)"
+)
+_TASK: Final = re.compile(rb" *(\d{1,6}): " + _RECORD)
+_NODE: Final = re.compile(rb"(?=[a-z0-9.]*[\d.-])([a-z0-9]{2}[a-z0-9._-]{0,252}): +" + _RECORD, re.IGNORECASE)
+_REPEATED: Final = re.compile(rb"message repeated (\d{1,9}) times: \[ ?")
+_SUPPRESSED: Final = re.compile(rb"Last message '(.*)' repeated (\d{1,9}) times?, suppressed by syslog-ng")
+
+
+def peel_label(data: bytes) -> Layer | None:
+    """The label of a task (srun) or of a host (pdsh)."""
+    task = _TASK.match(data)
+    if task is not None:
+        return Layer("label", data[task.end() :], labels={"task": task[1].decode("ascii")}, open=True)
+    node = _NODE.match(data)
+    if node is None:
+        return None
+    return Layer("label", data[node.end() :], host=text_of(node[1]), open=True)
+
+
+def peel_field(data: bytes) -> Layer | None:
+    """``MESSAGE=`` of the journal's export format, whose other fields stand on lines of their own."""
+    return Layer("export", data[8:], open=True) if data.startswith(b"MESSAGE=") else None
+
+
+def peel_repeated(data: bytes) -> Layer | None:
+    """The summary of equal lines: a count, and the line with the clock of its first occurrence."""
+    found = _REPEATED.match(data)
+    if found is not None:
+        inner, times = data[found.end() :].rstrip().removesuffix(b"]"), found[1]
+    else:
+        found = _SUPPRESSED.match(data)
+        if found is None:
+            return None
+        inner, times = found[1], found[2]
+    return Layer("repeated", inner, labels={"repeated": times.decode("ascii")}, open=True, stale=True)

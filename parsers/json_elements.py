@@ -1,0 +1,149 @@
+"""The elements of one array of a JSON document, one at a time, however large the document is.
+
+Only the ends of the elements are looked for here, with a scan that knows strings and brackets; what is inside is left
+to a JSON parser. Nothing recurses, so depth costs nothing, and no more than one element is held.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NamedTuple
+
+from aftershock.parsers.formats import Refused
+
+# An accounting record of a job with thousands of steps has some megabytes.
+MAX_ELEMENT: Final = 32 << 20
+# Deeper than any record that a tool writes, shallower than what a parser's stack may not bear.
+MAX_DEPTH: Final = 200
+
+_CHUNK: Final = 1 << 20
+_LONGEST_KEY: Final = 256
+
+# A string without escapes that ends in the chunk is passed in one step, any other character by character class.
+_OUTSIDE: Final = re.compile(rb'"[^"\\]*"|["{}\[\]]')
+_INSIDE: Final = re.compile(rb'["\\]')
+
+
+class Element(NamedTuple):
+    """The bytes of an object of the array, and where they start in the document."""
+
+    offset: int
+    data: bytes
+
+
+class _Scan:
+    """Goes through a document chunk by chunk and keeps the bytes of the element it is in."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._depth = 0
+        self._array_depth: int | None = None  # depth inside the array that is looked for
+        self._in_string = False
+        self._escaped = False
+        self._last_key = b""
+        self._key_open = False
+        self._begin = 0
+        self._parts: list[bytes] | None = None  # of the element
+        self._size = 0
+        self._flaw: str | None = None
+
+    @property
+    def inside(self) -> bool:
+        """Whether the document has begun and not ended."""
+        return self._depth > 0 or self._in_string
+
+    def take(self, chunk: bytes, base: int) -> Iterator[Element | Refused]:
+        """The elements that end in this chunk, which starts at ``base`` in the document."""
+        at = kept = 0
+        while True:
+            if self._escaped:
+                if at >= len(chunk):
+                    break
+                at, self._escaped = at + 1, False
+            match = (_INSIDE if self._in_string else _OUTSIDE).search(chunk, at)
+            if match is None:
+                if self._key_open:
+                    self._last_key = (self._last_key + chunk[at : at + _LONGEST_KEY])[:_LONGEST_KEY]
+                break
+            mark, here = match.group(), match.start()
+            if len(mark) > 1:
+                self._last_key = mark[1:-1][:_LONGEST_KEY]
+                at = match.end()
+                continue
+            if self._in_string:
+                if self._key_open:
+                    self._last_key = (self._last_key + chunk[at:here])[:_LONGEST_KEY]
+                self._in_string = mark != b'"'
+                self._escaped = mark == b"\\"
+                self._key_open = self._key_open and self._in_string
+            elif mark == b'"':
+                self._in_string = True
+                if self._parts is None and self._array_depth is None:
+                    self._key_open, self._last_key = True, b""
+            elif mark in b"{[":
+                self._open(mark, base + here)
+                if self._parts is not None and self._size == 0 and not self._parts:
+                    kept = max(kept, self._begin - base)
+            else:
+                ended = self._close()
+                if ended and self._parts is not None:
+                    self._keep(chunk[kept : here + 1])
+                    yield self._element(base + here + 1)
+                    kept = here + 1
+            at = here + 1
+        if self._parts is not None:
+            self._keep(chunk[kept:])
+
+    def rest(self, end: int) -> Iterator[Refused]:
+        """What the end of the document leaves open."""
+        if self._parts is not None:
+            yield Refused(self._begin, end - self._begin, "document ends within a record", b"".join(self._parts)[:512])
+        elif self.inside:
+            yield Refused(end, 0, "document ends early")
+
+    def _open(self, mark: bytes, offset: int) -> None:
+        self._depth += 1
+        if self._array_depth is None:
+            if mark == b"[" and self._depth == 2 and self._last_key == self._key:
+                self._array_depth = self._depth
+        elif mark == b"{" and self._depth == self._array_depth + 1:
+            self._begin, self._parts, self._size, self._flaw = offset, [], 0, None
+        elif self._parts is not None and self._depth - self._array_depth > MAX_DEPTH:
+            self._flaw = self._flaw or f"record is nested deeper than {MAX_DEPTH}"
+
+    def _close(self) -> bool:
+        """Whether the element ends here."""
+        self._depth = max(0, self._depth - 1)
+        if self._array_depth is None:
+            return False
+        if self._depth < self._array_depth:
+            self._array_depth = None
+        return self._depth == self._array_depth
+
+    def _keep(self, data: bytes) -> None:
+        assert self._parts is not None
+        self._size += len(data)
+        if self._size > MAX_ELEMENT:
+            self._flaw = self._flaw or f"record of more than {MAX_ELEMENT} bytes"
+        if self._flaw is None:
+            self._parts.append(data)
+        else:
+            self._parts = [b"".join(self._parts)[:512]]
+
+    def _element(self, end: int) -> Element | Refused:
+        assert self._parts is not None
+        data, self._parts = b"".join(self._parts), None
+        if self._flaw:
+            return Refused(self._begin, end - self._begin, self._flaw, data[:512])
+        return Element(self._begin, data)
+
+
+def elements_of(stream: BinaryIO, key: str) -> Iterator[Element | Refused]:
+    """The objects in the array under ``key`` of the outermost object, in order; of several documents in a row too."""
+    scan = _Scan(key.encode("ascii"))
+    offset = 0
+    while chunk := stream.read(_CHUNK):
+        yield from scan.take(chunk, offset)
+        offset += len(chunk)
+    yield from scan.rest(offset)

@@ -1,0 +1,167 @@
+"""One accounting record of Slurm as a session, whatever tool printed it.
+
+The tools agree on the words (see :mod:`aftershock.parsers.slurm_words`) and differ in how they lay them out, so each
+format turns its record into a :class:`JobText` and this module turns that into the row.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from aftershock.parsers.clock import NO_CLOCK, SECOND, ClockKind, Reading
+from aftershock.parsers.formats import Found, Refused
+from aftershock.parsers.hostlist import HostListError, expand_hosts
+from aftershock.parsers.slurm_words import clock_of, elapsed_seconds, excluded_in, exit_pair, gpu_count, job_state
+from aftershock.schemas.sessions import Session
+
+EXCERPT: Final = 512
+
+# Reasons that say why a job ended. The others say why it waited, and Slurm leaves the last of them standing.
+_END_REASON: Final = re.compile(
+    r"(?:NonZeroExitCode|RaisedSignal.*|TimeLimit|InactiveLimit|DeadLine|OutOfMemory|NodeDown|NodeFail|SystemFailure"
+    r"|JobLaunchFailure|PartitionDown|BadConstraints|Constraints|InvalidAccount|InvalidQOS|BurstBuffer\w*"
+    r"|DependencyNeverSatisfied|JobHoldMaxRequeue|launch failed.*)\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+_NO_REASON: Final = frozenset({"", "none", "(null)", "n/a", "unknown", "null"})
+_SPECIAL_ENDS: Final = frozenset({"REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL", "REQUEUE_FED"})
+_WHOLE: Final = re.compile(r"[0-9]{1,9}\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobText:
+    """A record as printed. None: the tool does not print that at all; an empty text: it prints nothing there.
+
+    tool: name of the format, for its refusals.
+    nodes: host list. tres: trackable resources, the allocated ones first. excluded: host list.
+    submit, start, end: as :func:`clock_of` reads them. exit: ``code:signal``.
+    """
+
+    tool: str
+    job_id: str
+    raw_job_id: str | None = None
+    cluster: str | None = None
+    name: str | None = None
+    user: str | None = None
+    work_dir: str | None = None
+    partition: str | None = None
+    nodes: str | None = None
+    n_nodes: str | None = None
+    tres: tuple[str | None, ...] = ()
+    submit: str | None = None
+    start: str | None = None
+    end: str | None = None
+    elapsed: str | None = None
+    state: str | None = None
+    cancelled_by: str | None = None
+    exit: str | None = None
+    reason: str | None = None
+    excluded: str | None = None
+    submit_line: str | None = None
+
+
+def session_of(job: JobText, offset: int, record: bytes) -> list[Found | Refused]:
+    """The session of a record, and a refusal for each of its fields that cannot be read (that field is then null)."""
+    problems: list[str] = []
+    state, cancelled_by = job_state(job.state)
+    hosts = _hosts(job.nodes, "NodeList", problems)
+    excluded = _excluded(job, problems)
+    times, kind = _times(job, problems)
+    elapsed = elapsed_seconds(job.elapsed)
+
+    # Where no hosts were given, what stands for a start is the time of the cancel, or a guess of the scheduler.
+    placed = state != "PENDING" and (
+        bool(elapsed) or not (hosts == [] or (job.start is not None and times["start"] is None))
+    )
+    ended = times["end"] is not None if state is None else state not in ("PENDING", "RUNNING")
+    if not placed:
+        hosts = []
+    code, signal = exit_pair(job.exit) if placed and ended else (None, None)
+    row = Session(
+        scheduler="slurm",
+        cluster=job.cluster or None,
+        job_id=job.job_id,
+        raw_job_id=job.raw_job_id or job.job_id,
+        name=job.name or None,
+        user=job.user or None,
+        work_dir=job.work_dir or None,
+        partition=job.partition or None,
+        hosts=hosts,
+        n_hosts=_whole(job.n_nodes) if hosts is None else len(hosts),
+        n_gpus=next((count for tres in job.tres if (count := gpu_count(tres)) is not None), None),
+        submit_time=times["submit"],
+        start_time=times["start"] if placed else None,
+        # The end of a job that still runs is where its time limit will end it.
+        end_time=times["end"] if ended else None,
+        duration_s=elapsed if placed else None,
+        state=state,
+        exit_code=code,
+        exit_signal=signal,
+        end_reason=_end_reason(job, state, placed=placed),
+        cancelled_by=(cancelled_by or job.cancelled_by or None) if state == "CANCELLED" else None,
+        excluded_hosts=excluded,
+    )
+    found = Found(row, _reading(row, job, kind), offset)
+    return [found, *(Refused(offset, len(record), f"{job.tool}: {problem}", record[:EXCERPT]) for problem in problems)]
+
+
+def _hosts(text: str | None, column: str, problems: list[str]) -> list[str] | None:
+    if text is None:
+        return None
+    try:
+        return expand_hosts(text)
+    except HostListError as error:
+        problems.append(f"{column} is not read: {error}")
+        return None
+
+
+def _excluded(job: JobText, problems: list[str]) -> list[str] | None:
+    """Hosts left out by the request. A submit line without ``--exclude`` does not say that the script had none."""
+    column = _hosts(job.excluded, "ExcNodeList", problems)
+    if column:
+        return column
+    line = excluded_in(job.submit_line)
+    return _hosts(line, "--exclude", problems) if line is not None else column
+
+
+def _times(job: JobText, problems: list[str]) -> tuple[dict[str, int | None], ClockKind]:
+    """The times of a record, all of one kind, and that kind."""
+    times: dict[str, int | None] = {}
+    kind: ClockKind = "none"
+    for name, text in (("end", job.end), ("start", job.start), ("submit", job.submit)):
+        times[name] = None
+        try:
+            clock = clock_of(text)
+        except ValueError as error:
+            problems.append(f"{name.capitalize()} is not read: {error}: {(text or '')[:64]}")
+            continue
+        if clock is None:
+            continue
+        if kind not in ("none", clock.kind):
+            problems.append(f"{name.capitalize()} is not read: its clock is not that of the other times")
+            continue
+        kind, times[name] = clock.kind, clock.wall
+    return times, kind
+
+
+def _reading(row: Session, job: JobText, kind: ClockKind) -> Reading:
+    for wall, text in ((row.end_time, job.end), (row.start_time, job.start), (row.submit_time, job.submit)):
+        if wall is not None:
+            return Reading(kind, wall, resolution=SECOND, text=(text or "").strip())
+    return NO_CLOCK
+
+
+def _end_reason(job: JobText, state: str | None, *, placed: bool) -> str | None:
+    reason = (job.reason or "").strip()
+    if reason.lower() not in _NO_REASON and (not placed or _END_REASON.match(reason)):
+        return reason
+    # A state without a counterpart among those of a session would be lost otherwise.
+    printed = (job.state or "").strip().upper()
+    return printed if state == "UNKNOWN" or printed in _SPECIAL_ENDS else None
+
+
+def _whole(text: str | None) -> int | None:
+    word = (text or "").strip()
+    return int(word) if _WHOLE.match(word) else None

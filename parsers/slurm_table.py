@@ -1,0 +1,242 @@
+"""Tables that Slurm's tools print with a delimiter: a header, then records whose cells may hold anything.
+
+Nothing in these tables is quoted. A comment or a submit line may hold line ends and the delimiter itself, so a record
+goes on until its number of delimiters is reached, and delimiters too many are given to the free-text column that makes
+sense of the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO, Final, NamedTuple
+
+from aftershock.parsers.formats import Refused
+
+# A record, however many lines it has. Batch scripts pasted into a comment stay below it by far.
+MAX_RECORD: Final = 1 << 20
+# More lines than any submit line or comment has: past them the record has lost its end.
+MAX_LINES: Final = 1000
+
+_BOM: Final = b"\xef\xbb\xbf"
+_NAME: Final = re.compile(rb"[A-Za-z][A-Za-z0-9_/().:-]{0,63}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What a tool's columns are.
+
+    required: a header has one of these (lower case). known: names of which a header has at least two.
+    shapes: patterns that a cell of a column must match as a whole. free: columns whose cells may hold anything.
+    """
+
+    required: frozenset[str]
+    known: frozenset[str]
+    shapes: Mapping[str, re.Pattern[str]]
+    free: frozenset[str]
+
+
+class Record(NamedTuple):
+    """A record: its cells by lower-case column name (the first of each name), where it stands, its bytes."""
+
+    cells: dict[str, str]
+    offset: int
+    raw: bytes
+
+
+class Header(NamedTuple):
+    """Names in the order of the columns, the delimiter, and whether each line ends with one more of it."""
+
+    names: tuple[str, ...]
+    delimiter: bytes
+    closed: bool
+
+    @property
+    def delimiters(self) -> int:
+        """How many delimiters a record has."""
+        return len(self.names) - (not self.closed)
+
+
+def header_of(line: bytes, columns: Columns) -> Header | None:
+    """The header that a line is, or None."""
+    text = line.removeprefix(_BOM).rstrip(b"\r\n")
+    if b"|" not in text or len(text) > 16_384:
+        return None
+    delimiter = b"|#" if text.count(b"|#") == text.count(b"|") else b"|"
+    closed = text.endswith(delimiter)
+    names = (text.removesuffix(delimiter) if closed else text).split(delimiter)
+    if not all(_NAME.match(name.strip()) for name in names):
+        return None
+    lower = tuple(name.strip().decode("ascii").lower() for name in names)
+    present = set(lower)
+    if not (present & columns.required) or len(present & columns.known) < 2:
+        return None
+    return Header(lower, delimiter, closed)
+
+
+class _Table:
+    """Reads the records under one header."""
+
+    def __init__(self, header: Header, columns: Columns) -> None:
+        self.header = header
+        self._joint = header.delimiter.decode("ascii")
+        self._columns = columns
+        self._shapes = [columns.shapes.get(name) for name in header.names]
+        self._free = [i for i, name in enumerate(header.names) if name in columns.free]
+        self._last_is_free = not header.closed and header.names[-1] in columns.free
+
+    def count(self, data: bytes) -> int:
+        return data.count(self.header.delimiter)
+
+    def ends(self, line: bytes, delimiters: int) -> bool:
+        """Whether a record that has so many delimiters ends with this line."""
+        closed = not self.header.closed or line.rstrip(b"\r\n").endswith(self.header.delimiter)
+        return closed and delimiters >= self.header.delimiters
+
+    def stands_alone(self, line: bytes) -> bool:
+        """Whether a line is a whole record by itself."""
+        return self.count(line) == self.header.delimiters and self.cells(line) is not None
+
+    def goes_on_with(self, record: bytes, rest: bytes) -> bool:
+        """Whether ``rest`` can be nothing but more of the last cell of a record."""
+        if not self._last_is_free:
+            return False
+        begun = self._parts(rest)
+        shapes = zip(self._shapes, begun, strict=False)
+        if any(shape is not None for shape in self._shapes[: len(begun)]) and all(_fits(s, cell) for s, cell in shapes):
+            return False
+        return self.cells(record + rest) is not None
+
+    def cells(self, data: bytes) -> dict[str, str] | None:
+        """The cells of a record, or None if there is no way, or more than one, to make sense of it.
+
+        Free-text cells that could be cut in several ways are left empty.
+        """
+        parts = self._parts(data)
+        extra = len(parts) - len(self.header.names)
+        if extra == 0:
+            return self._named(parts) if self._all_fit(parts) else None
+        if extra < 0:
+            return None
+        tries = ([*parts[:i], self._joint.join(parts[i : i + extra + 1]), *parts[i + extra + 1 :]] for i in self._free)
+        fitting = [tried for tried in tries if self._all_fit(tried)]
+        if not fitting:
+            return None
+        ways = [set(cells) for cells in zip(*fitting, strict=True)]
+        if any(len(cells) > 1 and i not in self._free for i, cells in enumerate(ways)):
+            return None
+        return self._named([cells.pop() if len(cells) == 1 else "" for cells in ways])
+
+    def _parts(self, data: bytes) -> list[str]:
+        text = data.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
+        parts = text.split(self._joint)
+        return parts[:-1] if self.header.closed and not parts[-1] else parts
+
+    def _all_fit(self, parts: list[str]) -> bool:
+        return all(_fits(shape, cell) for shape, cell in zip(self._shapes, parts, strict=True))
+
+    def _named(self, parts: list[str]) -> dict[str, str]:
+        named: dict[str, str] = {}
+        for name, cell in zip(self.header.names, parts, strict=True):
+            named.setdefault(name, cell if name in self._columns.free else cell.strip())
+        return named
+
+
+def _fits(shape: re.Pattern[str] | None, cell: str) -> bool:
+    stripped = cell.strip()
+    return shape is None or not stripped or shape.fullmatch(stripped) is not None
+
+
+class _Piece(NamedTuple):
+    offset: int
+    raw: bytes
+
+
+class _Cutter:
+    """Cuts the lines under one header into records.
+
+    held: a whole record, kept back because its last cell may go on in the lines that follow.
+    open: lines of a record that has not got all its delimiters.
+    """
+
+    def __init__(self, table: _Table, tool: str) -> None:
+        self._table = table
+        self._tool = tool
+        self._held: _Piece | None = None
+        self._open: list[_Piece] = []
+        self._open_bytes = self._open_delimiters = 0
+
+    def take(self, offset: int, line: bytes) -> Iterator[Record | Refused]:
+        if not self._open and not line.strip():
+            return
+        if self._open and self._table.stands_alone(line):
+            # What is open never got its delimiters: it belongs to the record before, or is torn.
+            yield from self.finish()
+        self._open.append(_Piece(offset, line))
+        self._open_bytes += len(line)
+        self._open_delimiters += self._table.count(line)
+        if self._table.ends(line, self._open_delimiters):
+            whole = self._opened()
+            yield from self._release()
+            self._held = whole
+        elif len(self._open) >= MAX_LINES or self._open_bytes > MAX_RECORD:
+            yield from self.finish()
+
+    def finish(self) -> Iterator[Record | Refused]:
+        """Everything that is left."""
+        rest = self._opened() if self._open else None
+        if rest and not rest.raw.strip():
+            rest = None
+        if rest and self._held and self._table.goes_on_with(self._held.raw, rest.raw):
+            self._held, rest = _Piece(self._held.offset, self._held.raw + rest.raw), None
+        yield from self._release()
+        if rest:
+            yield Refused(rest.offset, len(rest.raw), f"{self._tool}: record is cut short", rest.raw[:512])
+
+    def _opened(self) -> _Piece:
+        piece = _Piece(self._open[0].offset, b"".join(piece.raw for piece in self._open))
+        self._open, self._open_bytes, self._open_delimiters = [], 0, 0
+        return piece
+
+    def _release(self) -> Iterator[Record | Refused]:
+        piece, self._held = self._held, None
+        if piece is None:
+            return
+        cells = self._table.cells(piece.raw)
+        if cells is None:
+            reason = f"{self._tool}: fields do not fit the columns"
+            yield Refused(piece.offset, len(piece.raw), reason, piece.raw[:512])
+        else:
+            yield Record(cells, piece.offset, piece.raw)
+
+
+def read_table(stream: BinaryIO, columns: Columns, tool: str) -> Iterator[Record | Refused]:
+    """The records of a table, in order; a header may come again, and may change."""
+    cutter: _Cutter | None = None
+    for offset, line in _lines(stream):
+        if line is None:
+            yield Refused(offset, 0, f"{tool}: line of more than {MAX_RECORD} bytes")
+        elif header := header_of(line, columns):
+            if cutter:
+                yield from cutter.finish()
+            cutter = _Cutter(_Table(header, columns), tool)
+        elif cutter:
+            yield from cutter.take(offset, line)
+    if cutter:
+        yield from cutter.finish()
+    else:
+        yield Refused(0, 0, f"{tool}: no header that names the columns")
+
+
+def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
+    """(offset, line with its end); None instead of a line that is longer than a record may be."""
+    offset = 0
+    while line := stream.readline(MAX_RECORD + 1):
+        begin, offset = offset, offset + len(line)
+        if len(line) <= MAX_RECORD:
+            yield begin, line
+            continue
+        while not line.endswith(b"\n") and (line := stream.readline(MAX_RECORD)):
+            offset += len(line)
+        yield begin, None

@@ -1,0 +1,400 @@
+"""The configuration: facts about a cluster that none of its logs states. Read from ``aftershock.toml``.
+
+A file with a mistake is refused as a whole, with one line that names the file, the line and what to write instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aftershock.parsers.hostlist import expand_hosts
+from aftershock.parsers.resolve import BadZone, zone_of
+from aftershock.pipeline.globs import glob_pattern
+from aftershock.pipeline.toml_lines import KeyPath, key_lines
+
+# Format names that stay the same whatever formats there are; most stand for several formats.
+FIXED_FORMATS: Final = (
+    "kernel",
+    "slurmctld",
+    "slurmd",
+    "sacct",
+    "scontrol_job",
+    "scontrol_node",
+    "training",
+    "openmetrics",
+    "tsdb",
+)
+
+_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used: one line, ``aftershock.toml:12: what is wrong``."""
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    """``[cluster]``. Host lists are expanded, in lower case, each host once; ``scrape_interval_s`` in seconds."""
+
+    name: str | None = None
+    timezone: str | None = None
+    year: int | None = None
+    hosts: tuple[str, ...] = ()
+    train_hosts: tuple[str, ...] = ()
+    spare_hosts: tuple[str, ...] = ()
+    gpus_per_host: int | None = None
+    scrape_interval_s: float | None = None
+
+
+@dataclass(frozen=True)
+class StorageConfig:
+    """``[storage]``: what the storage can give, in bytes per second."""
+
+    read_bytes_per_s: float | None = None
+    write_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class ChainsConfig:
+    """``[chains]``, in seconds.
+
+    success_min_runtime_s: a chain whose last session ran this long with progress has succeeded (a day).
+    max_gap_s: a session that starts later than this after another ended does not continue it (two hours).
+    """
+
+    success_min_runtime_s: float = 86400.0
+    max_gap_s: float = 7200.0
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """One ``[[sources]]``: what is known about the files that ``glob`` matches.
+
+    host_from, job_id_from: ``file_name``, ``parent_folder``, or a regular expression that is searched in the path
+        and has a group ``host`` or ``job_id``.
+    """
+
+    glob: str
+    format: str | None = None
+    timezone: str | None = None
+    year: int | None = None
+    host_from: str | None = None
+    job_id_from: str | None = None
+
+    def host_of(self, path: str) -> str | None:
+        """The host that wrote the file, as its path says it; None if it does not."""
+        return _from_path(self.host_from, "host", path)
+
+    def job_id_of(self, path: str) -> str | None:
+        """The job that wrote the file, as its path says it; None if it does not."""
+        return _from_path(self.job_id_from, "job_id", path)
+
+
+@dataclass(frozen=True)
+class PrometheusConfig:
+    """``[prometheus]``: where the history of metrics can be asked for."""
+
+    url: str | None = None
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole configuration. ``Config()`` is that of a run without a file.
+
+    aliases: host names as printed, in lower case, to the true name.
+    folder: folder of the file, absolute; globs start there.
+    started_in: the folder that relative paths start from. A worker may stand in another one.
+    """
+
+    cluster: ClusterConfig = ClusterConfig()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    storage: StorageConfig = StorageConfig()
+    chains: ChainsConfig = ChainsConfig()
+    sources: tuple[SourceConfig, ...] = ()
+    prometheus: PrometheusConfig = PrometheusConfig()
+    folder: str | None = None
+    started_in: str = field(default_factory=os.getcwd)
+
+    def source_for(self, path: str) -> SourceConfig | None:
+        """The first ``[[sources]]`` whose glob matches a path: relative, absolute, or an object-store address."""
+        if not self.sources:
+            return None
+        if _URL.match(path):
+            addresses = (source for source in self.sources if _URL.match(source.glob))
+            return next((source for source in addresses if glob_pattern("", source.glob).fullmatch(path)), None)
+        folder = os.path.abspath(self.folder or self.started_in)
+        absolute = os.path.normpath(os.path.join(self.started_in, path))
+        # The same file may be reached through a link (/tmp on some systems), in the path or in the folder.
+        ways = [(folder, absolute), (os.path.realpath(folder), os.path.realpath(absolute))]
+        for source in self.sources:
+            if not _URL.match(source.glob) and any(glob_pattern(top, source.glob).fullmatch(at) for top, at in ways):
+                return source
+        return None
+
+
+def _from_path(how: str | None, group: str, path: str) -> str | None:
+    if how is None:
+        return None
+    if how == "file_name":
+        return path.rsplit("/", 1)[-1].split(".", 1)[0] or None
+    if how == "parent_folder":
+        whole = path if _URL.match(path) else os.path.abspath(path)
+        return os.path.basename(os.path.dirname(whole)) or None
+    found = re.search(how, path)
+    return found.group(group) if found else None
+
+
+def load_config(path: str) -> Config:
+    """Read a configuration file.
+
+    Raises:
+        ConfigError: it cannot be read, is no TOML, has an unknown key, or a value of a wrong type or kind.
+    """
+    try:
+        with open(path, "rb") as file:
+            text = file.read().decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: the file is not UTF-8 text") from error
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    # TOML allows line ends of Windows, and counts them as one.
+    text = text.replace("\r\n", "\n")
+    try:
+        document = toml.loads(text)
+    except toml.TOMLDecodeError as error:
+        said = str(error)
+        where = re.search(r"\(at line (\d+), column \d+\)", said)
+        line = int(where.group(1)) if where else text.rstrip("\n").count("\n") + 1
+        reason = re.sub(r"\s*\(at [^)]*\)$", "", said)
+        raise ConfigError(f"{path}:{line}: this is no TOML: {reason}") from error
+    return _Reader(path, key_lines(text)).config(document)
+
+
+class _Wrong(Exception):
+    """What is wrong with a value, without its place."""
+
+
+class _Reader:
+    """Turns a TOML document into a configuration, or says where it is wrong."""
+
+    def __init__(self, path: str, lines: Mapping[KeyPath, int]) -> None:
+        self._path = path
+        self._lines = lines
+
+    def config(self, document: Mapping[str, Any]) -> Config:
+        """The whole configuration."""
+        self._known(document, ("cluster", "hosts", "storage", "chains", "sources", "prometheus"), (), "")
+        return Config(
+            cluster=ClusterConfig(**self._section(document, "cluster", _CLUSTER)),
+            aliases=self._aliases(document),
+            storage=StorageConfig(**self._section(document, "storage", _STORAGE)),
+            chains=ChainsConfig(**self._section(document, "chains", _CHAINS)),
+            sources=tuple(self._sources(document)),
+            prometheus=PrometheusConfig(**self._section(document, "prometheus", {"url": _url})),
+            folder=os.path.dirname(os.path.abspath(self._path)),
+        )
+
+    def _section(self, document: Mapping[str, Any], name: str, checks: Mapping[str, _Check]) -> dict[str, Any]:
+        value = document.get(name, {})
+        if not isinstance(value, dict):
+            raise self._error((name,), f"{name} must be a table: write [{name}] above its keys")
+        return self._values(value, (name,), f"[{name}]", checks)
+
+    def _values(
+        self, table: Mapping[str, Any], path: KeyPath, title: str, checks: Mapping[str, _Check]
+    ) -> dict[str, Any]:
+        self._known(table, checks, path, f" in {title}")
+        return {
+            key: self._checked(checks[key], value, (*path, key), f"{key} in {title}") for key, value in table.items()
+        }
+
+    def _checked(self, check: _Check, value: Any, path: KeyPath, title: str) -> Any:
+        try:
+            return check(value)
+        except _Wrong as wrong:
+            raise self._error(path, f"{title} {wrong}") from None
+
+    def _aliases(self, document: Mapping[str, Any]) -> dict[str, str]:
+        hosts = document.get("hosts", {})
+        if not isinstance(hosts, dict):
+            raise self._error(("hosts",), "hosts must be a table: the roster is `hosts` in [cluster]")
+        self._known(hosts, ("aliases",), ("hosts",), " in [hosts]")
+        table = hosts.get("aliases", {})
+        if not isinstance(table, dict):
+            raise self._error(("hosts", "aliases"), "aliases in [hosts] must be a table of names")
+        aliases: dict[str, str] = {}
+        for printed, name in table.items():
+            path = ("hosts", "aliases", printed)
+            if isinstance(name, dict):
+                raise self._error(path, f'"{printed}" in [hosts.aliases]: a name with dots must stand in quotes')
+            if not isinstance(name, str) or not name.strip():
+                raise self._error(path, f'"{printed}" in [hosts.aliases] must be the name of a host')
+            known = aliases.setdefault(printed.strip().lower(), name.strip().lower())
+            if known != name.strip().lower():
+                raise self._error(path, f'"{printed}" in [hosts.aliases] is already "{known}"')
+        return aliases
+
+    def _sources(self, document: Mapping[str, Any]) -> Iterable[SourceConfig]:
+        tables = document.get("sources", [])
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            raise self._error(("sources",), "sources must be tables: write [[sources]] above each")
+        for position, table in enumerate(tables):
+            path: KeyPath = ("sources", position)
+            values = self._values(table, path, "[[sources]]", _SOURCE)
+            if "glob" not in values:
+                raise self._error(path, "[[sources]] without a glob: which files is it about?")
+            yield SourceConfig(**values)
+
+    def _known(self, table: Iterable[str], known: Iterable[str], path: KeyPath, where: str) -> None:
+        names = list(known)
+        for key in table:
+            if key not in names:
+                near = difflib.get_close_matches(key.lower(), names, n=1)
+                hint = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(names)}"
+                raise self._error((*path, key), f'unknown key "{key}"{where}; {hint}')
+
+    def _error(self, path: KeyPath, text: str) -> ConfigError:
+        """The error with the line of the key, or of the nearest thing around it."""
+        while path and path not in self._lines:
+            path = path[:-1]
+        one_line = " ".join(text.split())  # a key in quotes may hold line ends
+        return ConfigError(f"{self._path}:{self._lines.get(path, 1)}: {one_line}")
+
+
+_Check = Callable[[Any], Any]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _Wrong(f"must be text in quotes, not {_kind(value)}")
+    if not value.strip():
+        raise _Wrong("must not be empty")
+    return value.strip()
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _Wrong(f"must be a number, not {_kind(value)}")
+    if not math.isfinite(value) or value <= 0:
+        raise _Wrong(f"must be more than 0, not {value}")
+    return float(value)
+
+
+def _seconds(value: Any) -> float:
+    """A span of time, which may be none at all."""
+    return 0.0 if value == 0 and not isinstance(value, bool) else _number(value)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _Wrong(f"must be a whole number, not {_kind(value)}")
+    if value <= 0:
+        raise _Wrong(f"must be more than 0, not {value}")
+    return value
+
+
+def _year(value: Any) -> int:
+    # Nothing that is read here was logged before the epoch, and a year of two digits is a slip.
+    if not 1970 <= _count(value) <= 9998:
+        raise _Wrong(f"must be a year such as 2026, not {value}")
+    return int(value)
+
+
+def _zone(value: Any) -> str:
+    try:
+        zone_of(_text(value))
+    except BadZone as error:
+        raise _Wrong(f"is an {error}") from error
+    return _text(value)
+
+
+def _host_list(value: Any) -> tuple[str, ...]:
+    try:
+        hosts = expand_hosts(_text(value))
+    except ValueError as error:
+        raise _Wrong(f"is no list of hosts: {error}") from error
+    return tuple(dict.fromkeys(host.lower() for host in hosts))
+
+
+def _format(value: Any) -> str:
+    given = _text(value)
+    if given in FIXED_FORMATS:
+        return given
+    from aftershock.parsers import registry  # noqa: PLC0415 - loads every format, which few configurations need
+
+    known = sorted({*registry.known_names(), *FIXED_FORMATS})
+    if given not in known and not registry.formats_named(given):
+        near = difflib.get_close_matches(given.lower(), known, n=1)
+        hint = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(known)}"
+        raise _Wrong(f'is an unknown format "{given}"; {hint}')
+    return given
+
+
+def _path_rule(group: str) -> _Check:
+    words = ("file_name", "parent_folder")
+
+    def check(value: Any) -> str:
+        given = _text(value)
+        if given in words:
+            return given
+        try:
+            pattern = re.compile(given)
+        except re.error as error:
+            raise _Wrong(f"is a bad regular expression: {error}") from error
+        if group not in pattern.groupindex:
+            raise _Wrong(f'must be "file_name", "parent_folder" or a regular expression with a group (?P<{group}>...)')
+        return given
+
+    return check
+
+
+def _url(value: Any) -> str:
+    given = _text(value)
+    if not re.match(r"https?://[^/\s]", given):
+        raise _Wrong(f'must begin with http:// or https://, not "{given}"')
+    return given
+
+
+def _kind(value: Any) -> str:
+    """What a value of TOML is called."""
+    kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
+        (bool, "true or false"),
+        (str, "text"),
+        (int, "a whole number"),
+        (float, "a number with a fraction"),
+        (list, "a list"),
+        (dict, "a table"),
+    )
+    return next((name for kind, name in kinds if isinstance(value, kind)), "a date or time")
+
+
+_CLUSTER: Final[Mapping[str, _Check]] = {
+    "name": _text,
+    "timezone": _zone,
+    "year": _year,
+    "hosts": _host_list,
+    "train_hosts": _host_list,
+    "spare_hosts": _host_list,
+    "gpus_per_host": _count,
+    "scrape_interval_s": _number,
+}
+_STORAGE: Final[Mapping[str, _Check]] = {"read_bytes_per_s": _number, "write_bytes_per_s": _number}
+_CHAINS: Final[Mapping[str, _Check]] = {"success_min_runtime_s": _seconds, "max_gap_s": _seconds}
+_SOURCE: Final[Mapping[str, _Check]] = {
+    "glob": _text,
+    "format": _format,
+    "timezone": _zone,
+    "year": _year,
+    "host_from": _path_rule("host"),
+    "job_id_from": _path_rule("job_id"),
+}

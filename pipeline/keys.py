@@ -1,0 +1,40 @@
+"""Keys of the shuffles: small integers, so that a partition holds many hosts or jobs and its batches stay large."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from aftershock.parsers.transit import lean_batch
+from aftershock.schemas.columns import Row
+
+BYTES_PER_PARTITION: Final = 64 << 20
+MOST_PARTITIONS: Final = 256
+
+Partition = tuple[int, pa.RecordBatch]
+RowT = TypeVar("RowT", bound=Row)
+
+
+def partitions_for(total_bytes: int) -> int:
+    """How many partitions an input of this size is given. It changes no result: rows are ordered when written."""
+    return max(1, min(MOST_PARTITIONS, total_bytes // BYTES_PER_PARTITION))
+
+
+def partition_of(text: str, partitions: int) -> int:
+    """The partition of a key, the same in every process."""
+    return zlib.crc32(text.encode("utf-8", "backslashreplace")) % partitions
+
+
+def partitioned(
+    rows: Iterable[RowT], key: Callable[[RowT], str], partitions: int, origin: str | None = None
+) -> Iterator[Partition]:
+    """Rows as one batch for each partition and table. ``origin``: the format that they all come from."""
+    groups: dict[tuple[int, str], list[RowT]] = defaultdict(list)
+    for row in rows:
+        groups[partition_of(key(row), partitions), row.table].append(row)
+    for (number, table), members in sorted(groups.items(), key=lambda group: group[0]):
+        yield number, lean_batch(members, table, origin)

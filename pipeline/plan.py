@@ -1,0 +1,174 @@
+"""Planning: which files are read, as what, and in which pieces. Descriptors only; no record is read here."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from aftershock.parsers.detect import Detected, rebuild
+from aftershock.parsers.source import Opened, Opener, SourceFile, look, open_local
+from aftershock.pipeline.config import Config
+
+# Large enough that what a chunk costs besides scanning is lost in it, small enough that a few are in memory at once.
+CHUNK_BYTES: Final = 8 << 20
+
+
+class MissingInput(Exception):
+    """An input path that does not exist."""
+
+
+@dataclass
+class Inputs:
+    """What the given paths stand for: files to read, and what is skipped with the reason."""
+
+    files: list[SourceFile] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # (source, reason)
+
+
+class Chunk(NamedTuple):
+    """A piece of a source: the lines that start in [begin, stop), or all of it where it cannot be split (stop -1)."""
+
+    path: str
+    source: str
+    size: int | None
+    compression: str | None
+    how: str
+    format: str | None
+    forced: bool
+    begin: int
+    stop: int
+
+    def opened(self) -> Opened:
+        """The source as it was recognised when the plan was made."""
+        forced = self.format if self.forced else None
+        detected = rebuild(self.how, self.format, forced=self.forced)
+        return Opened(SourceFile(self.path, self.source, self.size, forced), self.compression, detected)
+
+
+def expand(paths: Sequence[str], config: Config, leave_out: Iterable[str] = ()) -> Inputs:
+    """Files behind paths, folders, globs and object-store addresses, in a stable order, each file once.
+
+    ``leave_out``: paths that are no input (the output folder, the configuration).
+
+    Raises:
+        MissingInput: a path that does not exist, or a glob that nothing matches.
+    """
+    inputs = Inputs()
+    left_out = {os.path.realpath(path) for path in leave_out}
+    seen: dict[tuple[int, int], str] = {}
+    for given in paths:
+        path = given.removeprefix("file://")
+        if "://" in path:
+            _expand_remote(path, config, inputs)
+            continue
+        matches = [path] if os.path.lexists(path) else sorted(glob.glob(path, recursive=True))
+        if not matches:
+            raise MissingInput(f"{shown(path)}: no such file or folder")
+        for match in matches:
+            for found in _walk(match, left_out, inputs, set()):
+                _take(found, config, inputs, seen)
+    return inputs
+
+
+def shown(path: str) -> str:
+    """A path as text of the tables: bytes that are no UTF-8 are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _walk(
+    path: str, left_out: set[str], inputs: Inputs, above: set[tuple[int, int]]
+) -> Iterator[tuple[str, os.stat_result]]:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        reason = "link that leads nowhere or in a circle" if os.path.islink(path) else error.strerror or str(error)
+        inputs.skipped.append((shown(path), f"cannot be read: {reason}"))
+        return
+    if os.path.realpath(path) in left_out:
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        yield path, status
+        return
+    identity = (status.st_dev, status.st_ino)
+    if identity in above:
+        inputs.skipped.append((shown(path), "link loop: the folder contains itself"))
+        return
+    try:
+        names = sorted(os.listdir(path))
+    except OSError as error:
+        inputs.skipped.append((shown(path), f"cannot be read: {error.strerror or error}"))
+        return
+    for name in names:
+        yield from _walk(os.path.join(path, name), left_out, inputs, above | {identity})
+
+
+_SPECIAL: Final = (
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def _take(found: tuple[str, os.stat_result], config: Config, inputs: Inputs, seen: dict[tuple[int, int], str]) -> None:
+    path, status = found
+    special = next((name for test, name in _SPECIAL if test(status.st_mode)), None)
+    if special:
+        inputs.skipped.append((shown(path), f"{special} is not read"))
+        return
+    first = seen.get((status.st_dev, status.st_ino))
+    if first is not None:
+        if first != path:
+            inputs.skipped.append((shown(path), f"the same file as {shown(first)}"))
+        return
+    seen[status.st_dev, status.st_ino] = path
+    rule = config.source_for(path)
+    inputs.files.append(SourceFile(path, shown(path), status.st_size, rule.format if rule else None))
+
+
+def _expand_remote(pattern: str, config: Config, inputs: Inputs) -> None:
+    from apache_beam.io.filesystems import FileSystems  # noqa: PLC0415 - only where an address asks for it
+
+    found = FileSystems.match([pattern])[0].metadata_list
+    if not found:
+        found = FileSystems.match([pattern.rstrip("/") + "/**"])[0].metadata_list
+    if not found:
+        raise MissingInput(f"{pattern}: no such object")
+    for metadata in sorted(found, key=lambda m: m.path):
+        rule = config.source_for(metadata.path)
+        forced = rule.format if rule else None
+        inputs.files.append(SourceFile(metadata.path, metadata.path, metadata.size_in_bytes, forced))
+
+
+def opener_of(path: str) -> Opener:
+    """How a path is opened: this machine's files directly, object stores through Beam."""
+    if "://" not in path:
+        return open_local
+    from apache_beam.io.filesystems import CompressionTypes, FileSystems  # noqa: PLC0415
+
+    return lambda address: FileSystems.open(address, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+def chunks_of(file: SourceFile, chunk_bytes: int = CHUNK_BYTES) -> tuple[Detected, list[Chunk]]:
+    """Look at a file and cut it: what it was recognised as, and its pieces (none if it is refused)."""
+    opened = look(file, opener_of(file.path))
+    detected = opened.detected
+    if detected.how == "refused":
+        return detected, []
+    common = (
+        file.path,
+        file.source,
+        file.size,
+        opened.compression,
+        detected.how,
+        detected.format,
+        file.format is not None,
+    )
+    if not opened.splittable:
+        return detected, [Chunk(*common, 0, -1)]
+    size = file.size or 0
+    return detected, [Chunk(*common, at, min(at + chunk_bytes, size)) for at in range(0, size, chunk_bytes)]

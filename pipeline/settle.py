@@ -1,0 +1,148 @@
+"""Settling sources in Beam: all batches of a source come together, resolved rows leave for their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from aftershock.parsers.hosts import HostNames
+from aftershock.parsers.registry import formats
+from aftershock.parsers.resolve import ClockRules
+from aftershock.parsers.settle import SourceRules, settle_source
+from aftershock.parsers.transit import Unpacked, unpack
+from aftershock.pipeline.config import Config
+from aftershock.pipeline.keys import partitioned
+from aftershock.pipeline.quick_beam import beam
+from aftershock.schemas.columns import Row
+from aftershock.schemas.events import EventRow, SchedulerEvent
+from aftershock.schemas.provenance import Reject, Source
+from aftershock.schemas.sessions import Session
+
+# Outputs: events by host, job records by job, rows that are done.
+EVENTS: Final = "events"
+JOBS: Final = "jobs"
+DONE: Final = "done"
+
+
+@dataclass(frozen=True)
+class SettleRules:
+    """What a run knows about all its sources.
+
+    timezone, year: of the command line, before the configuration's own. machine_zone: used where nothing else says
+    which zone, and marked as assumed. since, until: microseconds UTC; what lies wholly outside is left out, what has
+    no known time stays.
+    """
+
+    config: Config
+    timezone: str | None = None
+    year: int | None = None
+    machine_zone: str = "UTC"
+    since: int | None = None
+    until: int | None = None
+    burst_gap: int = 0
+    partitions: int = 1
+
+    def for_source(self, source: str, format_name: str | None) -> SourceRules:
+        """The rules of one source: its own section of the configuration, then the command line, then the cluster."""
+        config, section = self.config, self.config.source_for(source)
+        zone = (section.timezone if section else None) or self.timezone or config.cluster.timezone
+        year = (section.year if section else None) or self.year or config.cluster.year
+        return SourceRules(
+            source=source,
+            format=format_name,
+            host=section.host_of(source) if section else None,
+            cluster=config.cluster.name,
+            clock=ClockRules(zone or self.machine_zone, assumed=zone is None, year=year),
+            names=HostNames(config.aliases),
+            burst_gap=self.burst_gap,
+        )
+
+    def within(self, row: Row) -> bool:
+        """Whether a row touches the time that was asked for."""
+        if isinstance(row, EventRow):
+            first, last = row.time, row.last_time
+        elif isinstance(row, Session):
+            first, last = row.submit_time or row.start_time, row.end_time
+        else:
+            return True
+        early = self.since is not None and last is not None and last < self.since
+        late = self.until is not None and first is not None and first >= self.until
+        return not (early or late)
+
+
+def settle_batches(
+    source: str, batches: Iterable[pa.RecordBatch], rules: SettleRules
+) -> tuple[list[Row], Source, list[Reject]]:
+    """The resolved rows of one source, and its rows of ``sources`` and ``rejects``."""
+    got = unpack(batches)
+    by_name = {fmt.name: fmt for fmt in formats()}
+    settled = settle_source(got.found, got.marks, rules.for_source(source, got.format), by_name.get)
+    described = settled.source
+    rejects = list(got.rejects)
+    if got.refused:
+        rejects.append(Reject(source=source, reason=got.refused))
+    elif got.format is None and not settled.rows:
+        reason = "no known format: no record of any format was found in it"
+        rejects.append(Reject(source=source, reason=reason))
+        got.note = got.note or reason
+    _count(described, got, len(rejects))
+    rows = [row for row in settled.rows if rules.within(row)]
+    return rows, described, rejects
+
+
+def _count(described: Source, got: Unpacked, rejects: int) -> None:
+    described.bytes, described.lines, described.records = got.bytes, got.lines, got.records
+    described.digest = got.digest
+    described.rejects = rejects
+    notes = (got.refused or got.note, described.note)
+    described.note = "; ".join(note for note in notes if note) or None
+
+
+class SettleSources(beam.PTransform):  # type: ignore[misc]
+    """(source, unsettled batch) to three outputs: events by host, job records by job, rows that are done."""
+
+    def __init__(self, rules: SettleRules) -> None:
+        super().__init__()
+        self._rules = rules
+
+    def expand(self, keyed: Any) -> Any:
+        """PCollection[tuple[str, RecordBatch]] to tagged outputs of (partition, batch) and batches."""
+        return (
+            keyed
+            | "GroupSource" >> beam.GroupByKey()
+            | "SettleSource" >> beam.ParDo(_Settle(self._rules)).with_outputs(EVENTS, JOBS, DONE)
+        )
+
+
+class _Settle(beam.DoFn):  # type: ignore[misc]
+    def __init__(self, rules: SettleRules) -> None:
+        self._rules = rules
+
+    def process(self, keyed: tuple[str, Iterable[pa.RecordBatch]]) -> Iterator[Any]:
+        source, batches = keyed
+        rows, described, rejects = settle_batches(source, batches, self._rules)
+        n = self._rules.partitions
+        events = (row for row in rows if isinstance(row, EventRow) and not _of_job(row))
+        jobs = (row for row in rows if isinstance(row, Session) or _of_job(row))
+        done = [row for row in rows if not isinstance(row, (EventRow, Session))]
+        for part in partitioned(events, _host_key, n):
+            yield beam.pvalue.TaggedOutput(EVENTS, part)
+        for part in partitioned(jobs, _job_key, n, origin=described.format):
+            yield beam.pvalue.TaggedOutput(JOBS, part)
+        for _, batch in partitioned([*done, described, *rejects], lambda row: "", 1):
+            yield beam.pvalue.TaggedOutput(DONE, batch)
+
+
+def _of_job(row: Row) -> bool:
+    return isinstance(row, SchedulerEvent) and row.raw_job_id is not None
+
+
+def _host_key(row: EventRow) -> str:
+    return row.host or ""
+
+
+def _job_key(row: Any) -> str:
+    return row.raw_job_id or row.job_id or ""

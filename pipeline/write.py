@@ -1,0 +1,156 @@
+"""Writing: rows of a table into its parts, under a staging folder that only a finished run turns into a result.
+
+A part holds one month of one table (by its first time column), so that parts and the order of rows in them come from
+table, time and source alone. Beam may run a bundle twice: each try writes a file of its own, and one is taken.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import shutil
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from aftershock.parsers.transit import table_name
+from aftershock.pipeline.quick_beam import beam
+from aftershock.schemas.batches import as_written
+from aftershock.schemas.columns import TIMESTAMP, Table
+from aftershock.schemas.tables import TABLES
+
+FORMATS: Final = ("parquet", "arrow")
+MANIFEST: Final = "manifest.json"
+
+Sharded = tuple[tuple[str, str], pa.RecordBatch]
+
+
+def shards_of(batch: pa.RecordBatch) -> Iterator[Sharded]:
+    """A batch cut by the month of its rows: ((table, shard), rows)."""
+    table = TABLES[table_name(batch)]
+    column = next((name for name in table.order if table.schema.field(name).type == TIMESTAMP), None)
+    if column is None:
+        yield (table.name, "all"), batch
+        return
+    months = pc.strftime(batch.column(column), format="%Y-%m").fill_null("unknown")
+    for month in sorted(pc.unique(months).to_pylist()):
+        yield (table.name, month), batch.filter(pc.equal(months, month))
+
+
+def part_table(table: Table, batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """All rows of a part in their order on disk, with the types of the schema."""
+    lean = pa.Table.from_batches(list(batches))
+    keys = [(name, "ascending") for name in table.order if not pa.types.is_list(table.schema.field(name).type)]
+    rows = lean.sort_by(keys).combine_chunks().to_batches()
+    batch = rows[0] if rows else pa.RecordBatch.from_pylist([], schema=lean.schema)
+    typed = pa.RecordBatch.from_arrays(batch.columns, schema=table.schema)
+    return pa.Table.from_batches([as_written(typed, table)])
+
+
+def write_part(table: pa.Table, path: str, table_format: str) -> None:
+    """Write one part; the same rows give the same bytes."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if table_format == "parquet":
+        pq.write_table(table, path, compression="zstd")
+        return
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def read_part(path: str, table_format: str, columns: list[str]) -> pa.Table:
+    """Some columns of a written part."""
+    if table_format == "parquet":
+        return pq.ParquetFile(path).read(columns=columns)
+    with pa.OSFile(path, "rb") as file:
+        return pa.ipc.open_file(file).read_all().select(columns)
+
+
+class WriteTables(beam.PTransform):  # type: ignore[misc]
+    """Finished batches of all tables to parts under ``staging``."""
+
+    def __init__(self, staging: str, table_format: str) -> None:
+        super().__init__()
+        self._staging = staging
+        self._format = table_format
+
+    def expand(self, batches: Any) -> Any:
+        """PCollection[RecordBatch] to the paths of the parts."""
+        return (
+            batches
+            | "CutByMonth" >> beam.FlatMap(shards_of).with_output_types(Sharded)
+            | "GroupPart" >> beam.GroupByKey()
+            | "WritePart" >> beam.Map(_write_shard, self._staging, self._format)
+        )
+
+
+def _write_shard(keyed: tuple[tuple[str, str], Iterable[pa.RecordBatch]], staging: str, table_format: str) -> str:
+    (name, shard), batches = keyed
+    path = os.path.join(staging, name, f"{shard}.{uuid.uuid4().hex}")
+    write_part(part_table(TABLES[name], batches), path, table_format)
+    return path
+
+
+def commit(staging: Path, out: Path, table_format: str, manifest: Mapping[str, Any]) -> dict[str, int]:
+    """Turn a staging folder into the result: one file for each part, every table complete, the manifest last.
+
+    Until the old manifest is removed the old result stands; from then on there is none until the new manifest is
+    there. Returns the number of rows of each table.
+    """
+    ready = staging / "ready"
+    rows = {name: _arrange(table, staging, ready, table_format) for name, table in TABLES.items()}
+    text = json.dumps({**manifest, "rows": rows}, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+    (out / MANIFEST).unlink(missing_ok=True)
+    for name in TABLES:
+        for suffix in FORMATS:
+            shutil.rmtree(out / f"{name}.{suffix}", ignore_errors=True)
+        os.rename(ready / f"{name}.{table_format}", out / f"{name}.{table_format}")
+    _write_durably(out / MANIFEST, text)
+    shutil.rmtree(staging, ignore_errors=True)
+    return rows
+
+
+def _arrange(table: Table, staging: Path, ready: Path, table_format: str) -> int:
+    """Move one file of each part of a table to its place; a table without rows gets an empty part."""
+    folder = ready / f"{table.name}.{table_format}"
+    folder.mkdir(parents=True)
+    parts: dict[str, list[Path]] = defaultdict(list)
+    for path in (staging / table.name).glob("*"):
+        parts[path.name.split(".")[0]].append(path)
+    if not parts:
+        write_part(table.written_schema.empty_table(), str(folder / f"part-all.{table_format}"), table_format)
+    rows = 0
+    for shard, tries in parts.items():
+        target = folder / f"part-{shard}.{table_format}"
+        os.rename(min(tries), target)
+        rows += _row_count(target, table_format)
+    return rows
+
+
+def _row_count(path: Path, table_format: str) -> int:
+    if table_format == "parquet":
+        return int(pq.read_metadata(path).num_rows)
+    with pa.OSFile(str(path), "rb") as file:
+        reader = pa.ipc.open_file(file)
+        return sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+
+
+def _write_durably(path: Path, text: str) -> None:
+    """A file is either the old one or the new one, also after a power cut."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def now_text() -> str:
+    """The present in UTC, for the manifest."""
+    return dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,430 @@
+"""Kernel lines: every shape of Xid and SXid, what is joined, what is no event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aftershock.parsers import dcgm_policy, fabric_manager, kernel, vgpu, windows_events
+from aftershock.parsers.envelopes import unwrap
+from aftershock.parsers.formats import Found, Line, LineFormat, Refused
+from aftershock.parsers.kernel_samples import NON_SAMPLES
+from aftershock.parsers.kernel_xid import EVENT_START, pci_of
+from aftershock.parsers.selfcheck import problems_of
+from aftershock.schemas.columns import Row
+from aftershock.schemas.events import GpuError, NodeEvent
+from aftershock.schemas.topology import Gpu
+
+FORMATS = [m.FORMAT for m in (kernel, fabric_manager, vgpu, windows_events, dcgm_policy)]
+
+
+def read_line(text: bytes, following: bytes = b"") -> list[Found | Refused]:
+    return list(kernel.read(Line(0, text, unwrap(text), following)))
+
+
+def settled(text: str) -> list[Row]:
+    """The rows of a text, all lines read and settled."""
+    data = text.encode("utf-8")
+    found: list[Found] = []
+    offset = 0
+    for line in data.splitlines(keepends=True):
+        end = offset + len(line)
+        items = kernel.read(Line(offset, line.rstrip(b"\r\n"), unwrap(line.rstrip(b"\r\n")), data[end : end + 8192]))
+        found += [item for item in items if isinstance(item, Found)]
+        offset = end
+    return [item.row for item in kernel.FORMAT.settle(found)]
+
+
+def only(text: str, **fields: Any) -> None:
+    rows = settled(text)
+    assert len(rows) == 1, rows
+    got = {name: getattr(rows[0], name) for name in fields}
+    assert got == fields
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
+def test_samples_prove_the_format(fmt: LineFormat) -> None:
+    assert problems_of(fmt) == []
+    assert len(fmt.non_samples) >= len(fmt.samples)
+
+
+@pytest.mark.parametrize(
+    ("place", "pci", "raw"),
+    [
+        ("PCI:0000:9d:00", "0000:9d:00.0", "0000:9d:00"),
+        ("0000:9d:00", "0000:9d:00.0", "0000:9d:00"),
+        ("9d:00", "0000:9d:00.0", "9d:00"),
+        ("PCI:00000000:9D:1E.0", "0000:9d:1e.0", "00000000:9D:1E.0"),
+        ("PCI:000b:00:00", "000b:00:00.0", "000b:00:00"),
+        ("PCI:00010000:9d:00.2", "00010000:9d:00.2", "00010000:9d:00.2"),
+        ("PCI:...", None, "..."),
+        ("PCI:0000:XX:00", None, "0000:XX:00"),
+        ("PCI:<redacted>", None, "<redacted>"),
+    ],
+)
+def test_addresses(place: str, pci: str | None, raw: str) -> None:
+    only(f"NVRM: Xid ({place}): 79, GPU has fallen off the bus.", code=79, pci=pci, pci_raw=raw)
+
+
+@pytest.mark.parametrize(
+    ("process", "pid", "name"),
+    [
+        ("", None, None),
+        ("pid=17, ", 17, None),
+        ("name=a.out, ", None, "a.out"),
+        ("pid=17, name=a.out, ", 17, "a.out"),
+        ("pid='17', name='a.out', ", 17, "a.out"),
+        ("pid='<unknown>', name=<unknown>, ", None, None),
+        ("pid=<unknown>, name=<unknown>, ", None, None),
+        ("pid=, name=, ", None, None),
+        ("pid=17, name=Web Content, ", 17, "Web Content"),
+        ("pid=17, name=(sd-pam), ", 17, "(sd-pam)"),
+        ("pid=17, name=a,b, ", 17, "a,b"),
+        ("pid=17, name=a, b, ", 17, "a, b"),
+        ("pid=17, name=x): 79, y, ", 17, "x): 79, y"),
+        ("pid=17, name=Stray-Win64-Shi, ", 17, "Stray-Win64-Shi"),
+    ],
+)
+def test_processes(process: str, pid: int | None, name: str | None) -> None:
+    only(f"NVRM: Xid (PCI:0000:9d:00): 43, {process}Ch 00000008, x", code=43, pid=pid, process=name)
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ("NVRM: Xid (PCI:0000:9d:00): 46", {"code": 46}),
+        ("NVRM: Xid (PCI:0000:9d:00): 79, GPU has fallen off the bus.)", {"code": 79}),
+        ("NVRM: Xid (PCI:0000:9d:00): 62, 0a36(3164) 00000000", {"code": 62, "pid": None}),
+        ("NVRM: Xid (0000:9d:00): 13, 0005 00000000", {"code": 13, "pid": None}),
+        ("NVRM: Xid (PCI:0000:9d:00): 901, something new", {"code": 901}),
+        ("NVRM: Xid (PCI:0000:9d:00 GPU-I:05): 94, pid=7, Contained: CE", {"mig_gi": 5, "mig_ci": None, "pid": 7}),
+        ("NVRM: Xid (PCI:0000:9d:00 GPU-I:05 GPU-CI:02): 43, Ch 8", {"mig_gi": 5, "mig_ci": 2}),
+        ("NVRM: Xid (PCI:0000:9d:00): 45, Ch 1 caused by previous Xid 149", {"code": 45, "caused_by": 149}),
+        (
+            "NVRM: Xid (PCI:0000:9d:00): 154, GPU recovery action changed from 0x2 (Node Reboot) to 0x0 (None)",
+            {"recovery_from": "Node Reboot", "recovery_to": "None"},
+        ),
+        (
+            "NVRM: Xid (PCI:0000:9d:00): 154, GPU recovery action changed from 0x0 to 0x4",
+            {"recovery_from": "None", "recovery_to": "Drain and Reset"},
+        ),
+        (
+            "NVRM: Xid (PCI:0000:9d:00): 145, RLW_RXPIPE Nonfatal XC1 i0 Link 07 (0x1 0x2 0x0",
+            {"unit": "RLW_RXPIPE", "severity": "nonfatal", "link": 7, "trust": "kernel"},
+        ),
+        (
+            "NVRM: Xid (PCI:0000:9d:00): 144, SAW_MVB Fatal XC0 i1 Link -1 (0x1 0x2)",
+            {"unit": "SAW_MVB", "severity": "fatal", "link": None, "trust": "injected"},
+        ),
+        ("NVRM: Xid (PCI:0000:9d:00): 74, NVLink: fatal error detected on link 6(0x0)", {"link": 6}),
+        (
+            "nvidia-nvswitch2: SXid (PCI:0000:84:00.0): 24007, Fatal, Link 14 sourcetrack timeout error (First)",
+            {"family": "sxid", "severity": "fatal", "link": 14},
+        ),
+        (
+            "nvidia-nvswitch2: SXid (PCI:0000:84:00.0): 10001, Non-fatal, PRI WRITE SYSB error, instance=3",
+            {"family": "sxid", "severity": "nonfatal", "link": None},
+        ),
+        ("nvidia-nvswitch2: SXid (PCI:0000:84:00.0): 12022, Correctable, x", {"severity": "correctable"}),
+    ],
+)
+def test_bodies(line: str, fields: dict[str, Any]) -> None:
+    only(line, **fields)
+
+
+MESSAGES = [
+    (b"NVRM: Xid (PCI:0000:9d:00): 31, pid=7, name=a.out, Ch 00000010", 31, "0000:9d:00.0"),
+    (b"NVRM: Xid (PCI:00000000:9E:00.0): 45, Ch 1 caused by previous Xid 31", 45, "0000:9e:00.0"),
+    (b"NVRM: Xid (0000:05:00): 3, C 00000005", 3, "0000:05:00.0"),
+    (b"nvidia-nvswitch2: SXid (PCI:0000:84:00.0): 12022, Non-fatal, Link 3 x", 12022, "0000:84:00.0"),
+]
+ENVELOPES = [
+    b"%s",
+    b"kernel: %s",
+    b"May  7 01:39:28 n-1 kernel: %s",
+    b"May  7 01:39:28 n-1 kernel: [ 4117.304981] %s",
+    b"<4>May  7 01:39:28 n-1 kernel: %s\r",
+    "6月 27 03:51:52 n-1 kernel: %s".encode(),
+    b"2026-03-01T12:00:00+0900 n-1 kernel: %s",
+    b"1757508815.654321 n-1 kernel: %s",
+    b"<4>1 2026-03-01T12:00:00Z n-1 kernel - - - [ 4242.000001] %s",
+    b"[   52.731904] %s",
+    b"[   52.731904][ T1946] %s",
+    b"[Sat Aug 31 10:44:08 2024] %s",
+    b"kern  :err   : [   52.731904] %s",
+    b"<3>[   52.731904] %s",
+    b"4,77,52731904,-;%s",
+    b"192.0.2.9: kern:     err: [2026-05-05T05:05:05.000000009Z]: %s",
+    b"gpu017: [   52.731904] %s",
+    b"3: [   52.731904] %s",
+    b"MESSAGE=%s",
+    b"2026-03-01T12:00:00.987654321Z stdout F kern  :err   : [   52.731904] %s",
+    b'{"__REALTIME_TIMESTAMP":"1757508815654321","_TRANSPORT":"kernel","MESSAGE":"%s"}',
+    b'{"log":"[   52.731904] %s\\n","stream":"stderr","time":"2026-02-02T02:02:02.5Z"}',
+    b'{"event":{"Message":"%s"}}',
+    b'  "Message" : "%s",',
+    b"\x1b[32m[   52.731904] \x1b[0m\x1b[33m%s\x1b[0m",
+]
+
+
+@pytest.mark.parametrize("envelope", ENVELOPES)
+@pytest.mark.parametrize(("message", "code", "pci"), MESSAGES)
+def test_any_message_in_any_envelope(envelope: bytes, message: bytes, code: int, pci: str) -> None:
+    items = read_line(envelope % message)
+    assert len(items) == 1
+    assert isinstance(items[0], Found)
+    row = items[0].row
+    assert isinstance(row, GpuError)
+    assert (row.code, row.pci, row.message) == (code, pci, message.decode())
+
+
+@pytest.mark.parametrize(
+    ("line", "trust"),
+    [
+        (b"[ 1.5] %s", "kernel"),
+        (b"%s", "kernel"),
+        (b"12,77,1500000,-;%s", "user"),
+        (b"user  :notice: [ 1.5] %s", "user"),
+        (b'{"_TRANSPORT":"syslog","SYSLOG_IDENTIFIER":"kernel","MESSAGE":"%s"}', "user"),
+        (b"2026-03-01T12:00:00Z stdout F [ 1.5] %s", "relayed"),
+        (b"May  7 01:39:28 n-1 gpud[7]: %s", "relayed"),
+        (b'{"node":"n-1","text":"%s"}', "relayed"),
+        (b'level=error msg="%s"', "relayed"),
+        (b"E0505 12:00:00.000000 1 watch.go:12] %s", "relayed"),
+    ],
+)
+def test_trust(line: bytes, trust: str) -> None:
+    items = read_line(line % MESSAGES[0][0])
+    assert isinstance(items[0], Found)
+    assert isinstance(items[0].row, GpuError)
+    assert items[0].row.trust == trust
+
+
+def test_loki_hands_on_time_and_host() -> None:
+    values = b'[["1760000000000000001","%s"],["1760000001000000000","%s"]]' % (MESSAGES[0][0], MESSAGES[0][0])
+    items = read_line(b'{"streams":[{"stream":{"host":"n-2"},"values":%s}]}' % values)
+    assert [(i.reading.kind, i.reading.wall) for i in items if isinstance(i, Found)] == [
+        ("epoch", 1_760_000_000_000_000),
+        ("epoch", 1_760_000_001_000_000),
+    ]
+    assert all(isinstance(i, Found) and isinstance(i.row, GpuError) and i.row.host_raw == "n-2" for i in items)
+
+
+def test_a_message_as_an_array_of_bytes() -> None:
+    numbers = ",".join(str(byte) for byte in MESSAGES[0][0]).encode()
+    items = read_line(b'{"_TRANSPORT":"kernel","MESSAGE":[%s]}' % numbers)
+    assert len(items) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"NVRM: Xid (PCI:0000:9d:00): ",
+        b"NVRM: Xid (PCI:0000:9d:00)",
+        b"NVRM: Xid (PCI:0000",
+        b"NVRM: Xid (PCI:0000:9d:00): 7[ 12.3] usb 1-1: new device",
+        b"NVRM: Xid (PCI:0000:9d:00): 2147483648, x",
+    ],
+)
+def test_torn_lines_are_refused(text: bytes) -> None:
+    items = read_line(b"[ 12.300000] " + text)
+    assert [type(item) for item in items] == [Refused]
+
+
+def test_the_rest_of_a_torn_record_before_a_whole_one() -> None:
+    for before in (b"=a.out, Ch 0000", b"[ 12.300000] Graphics Exc"):
+        items = read_line(before + b"[ 12.400000] " + MESSAGES[0][0])
+        assert len(items) == 1
+        assert isinstance(items[0], Found)
+        assert items[0].reading.boot == 12_400_000
+
+
+def test_a_folded_record_is_one() -> None:
+    rows = settled(
+        "[ 12.300000] NVRM: Xid (PCI:0000:9d:00): 94, pid='<unknown>', name=<unknown>,\n"
+        "                Contained: SM (0x1). RST: No, D-RST: Yes\n"
+        "     a.out-71        [002] d.h1.    12.400000: nvidia_dev_xid: Xid (PCI:0000:9d:00): 48, DBE\n"
+    )
+    assert [row.code for row in rows if isinstance(row, GpuError)] == [94, 48]
+    assert isinstance(rows[0], GpuError)
+    assert rows[0].message is not None
+    assert rows[0].message.endswith("name=<unknown>, Contained: SM (0x1). RST: No, D-RST: Yes")
+
+
+def test_a_line_that_its_runtime_cut() -> None:
+    only(
+        "2026-03-01T12:00:00Z stdout P NVRM: Xid (PCI:0000:9d:00): 31, pid=7, na\n"
+        "2026-03-01T12:00:00Z stdout F me=a.out, Ch 00000002\n",
+        process="a.out",
+    )
+
+
+def test_repeats_of_both_kinds_of_syslog() -> None:
+    only("May  7 01:39:28 n-1 kernel: message repeated 5 times: [ NVRM: Xid (PCI:0000:9d:00): 31, Ch 2]", count=5)
+    only(
+        "May  7 01:39:28 n-1 kernel: NVRM: Xid (PCI:0000:9d:00): 31, Ch 2\nMay  7 01:39:40 n-1 last message repeated 3 times",
+        count=4,
+    )
+
+
+LOST = "NVRM: GPU 0000:9d:00.0: GPU has fallen off the bus."
+
+
+def test_a_lost_gpu_is_told_once() -> None:
+    twin = f"[ 100.000001] NVRM: Xid (PCI:0000:9d:00): 79, GPU has fallen off the bus.\n[ 100.000009] {LOST}\n"
+    only(twin, code=79)
+    only(f"[ 100.000001] {LOST}\n", kind="gpu_lost", device="0000:9d:00.0")
+    other_gpu = twin.replace("9d:00.0", "9e:00.0")
+    assert [row.table for row in settled(other_gpu)] == ["gpu_errors", "node_events"]
+    much_later = twin.replace("[ 100.000009]", "[ 900.000009]")
+    assert [row.table for row in settled(much_later)] == ["gpu_errors", "node_events"]
+    other_host = f"May  7 01:39:28 n-1 kernel: NVRM: Xid (PCI:0000:9d:00): 79, x\nMay  7 01:39:28 n-2 kernel: {LOST}\n"
+    assert [row.table for row in settled(other_host)] == ["gpu_errors", "node_events"]
+    only(twin.replace("[ 100.000001] ", "").replace("[ 100.000009] ", ""), code=79)
+
+
+def test_a_gpu_lost_at_probe_time() -> None:
+    only(
+        "[ 5.1] NVRM: The NVIDIA GPU 0000:9d:00.0 (PCI ID: 10de:2330)\n"
+        "[ 5.1] NVRM: installed in this system has fallen off the bus and is not\n"
+        "[ 5.1] NVRM: responding to commands.\n",
+        kind="gpu_lost",
+        device="0000:9d:00.0",
+    )
+
+
+UUID_A, UUID_B = (f"GPU-00000000-1111-2222-3333-{n:012d}" for n in (1, 2))
+
+
+def test_identities_hold_for_one_load_of_the_driver() -> None:
+    rows = settled(
+        "[ 10.0] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.90.07\n"
+        f"[ 20.0] NVRM: GPU at PCI:0000:9d:00: {UUID_A}\n"
+        "[ 20.0] NVRM: GPU Board Serial Number: 1650001\n"
+        "[ 20.0] NVRM: Xid (PCI:0000:9d:00): 31, Ch 2\n"
+        "[ 20.5] NVRM: Xid (PCI:0000:9e:00): 31, Ch 2\n"
+        f"[ 21.0] NVRM: GPU at PCI:0000:9d:00: {UUID_A}\n"
+        "[ 30.0] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.90.07\n"
+        "[ 31.0] NVRM: Xid (PCI:0000:9d:00): 48, DBE\n"
+        "[ 40.0] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.90.07\n"
+        f"[ 50.0] NVRM: GPU at PCI:0000:9d:00: {UUID_B}\n"
+        "[ 50.0] NVRM: Xid (PCI:0000:9d:00): 94, Ch 2\n"
+    )
+    errors = [(row.code, row.gpu_uuid, row.gpu_serial) for row in rows if isinstance(row, GpuError)]
+    assert errors == [(31, UUID_A, "1650001"), (31, None, None), (48, None, None), (94, UUID_B, None)]
+    gpus = [(row.pci, row.gpu_uuid, row.gpu_serial) for row in rows if isinstance(row, Gpu)]
+    assert gpus == [("0000:9d:00.0", UUID_A, "1650001"), ("0000:9d:00.0", UUID_B, None)]
+
+
+def test_two_hosts_in_one_file_keep_their_own_gpus() -> None:
+    rows = settled(
+        f"May  7 01:39:28 n-1 kernel: NVRM: GPU at PCI:0000:9d:00: {UUID_A}\n"
+        f"May  7 01:39:28 n-2 kernel: NVRM: GPU at PCI:0000:9d:00: {UUID_B}\n"
+        "May  7 01:39:28 n-1 kernel: NVRM: GPU Board Serial Number: 1650001\n"
+        "May  7 01:39:29 n-1 kernel: NVRM: Xid (PCI:0000:9d:00): 31, Ch 2\n"
+        "May  7 01:39:29 n-2 kernel: NVRM: Xid (PCI:0000:9d:00): 31, Ch 2\n"
+    )
+    errors = [(row.host_raw, row.gpu_uuid, row.gpu_serial) for row in rows if isinstance(row, GpuError)]
+    assert errors == [("n-1", UUID_A, "1650001"), ("n-2", UUID_B, None)]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "fields"),
+    [
+        ("Linux version 5.15.0-91-generic (builder@n) (gcc)", "boot", {}),
+        ("NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.86.15", "driver_load", {"device": "nvidia"}),
+        ("NVRM: GPU 0000:9d:00.0: RmInitAdapter failed! (0x22:0x65:1540)", "gpu_init_failed", {"device": "0000:9d:00.0"}),
+        ("nfs: server nas-3 not responding, timed out", "nfs_not_responding", {"device": "nas-3"}),
+        ("nfs: server nas-3 OK", "nfs_ok", {"device": "nas-3"}),
+        ("a.out[71]: segfault at 0 ip 00007f7c sp 00007f7d error 4 in libc.so.6[7f+1]", "segfault", {"pid": 71, "process": "a.out"}),
+        ("Out of memory: Killed process 71 (a.out) total-vm:9kB, anon-rss:8kB", "oom_kill", {"pid": 71, "value": 8.0}),
+        ("Killed process 71 (a.out) total-vm:9kB, anon-rss:8kB", "oom_kill", {"pid": 71}),
+        ("watchdog: BUG: soft lockup - CPU#12 stuck for 22s! [a.out:71]", "soft_lockup", {"pid": 71, "value": 22.0}),
+        ("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: 8c00004000010090", "machine_check", {"device": "CPU 12 bank 7"}),
+        ("Kernel panic - not syncing: Fatal exception", "panic", {}),
+        ("reboot: Restarting system", "shutdown", {}),
+        ("mlx5_core 0000:5e:00.0 ibp94s0: Link down", "link_down", {"device": "0000:5e:00.0 ibp94s0"}),
+        ("mlx5_core 0000:5e:00.0 ibp94s0: Link up", "link_up", {"device": "0000:5e:00.0 ibp94s0"}),
+        ("nvidia 0000:9d:00.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=x", "pcie_error", {"device": "0000:9d:00.0"}),
+    ],
+)  # fmt: skip
+def test_other_evidence(line: str, kind: str, fields: dict[str, Any]) -> None:
+    only(f"[ 12.300000] {line}", kind=kind, **fields)
+
+
+def test_the_time_of_a_machine_check_is_an_epoch() -> None:
+    text = b"[ 10.0] mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 7: 8c00"
+    items = read_line(text, b"[ 10.0] mce: [Hardware Error]: PROCESSOR 2:a0652 TIME 1790000000 SOCKET 0\n")
+    assert isinstance(items[0], Found)
+    assert (items[0].reading.kind, items[0].reading.wall) == ("epoch", 1_790_000_000_000_000)
+
+
+def test_a_storm_of_pcie_errors_pairs_each_report_with_its_error() -> None:
+    block = (
+        "[ {0}.0] pcieport 0000:9c:01.0: AER: Corrected error received: 0000:9d:00.0\n"
+        "[ {0}.1] nvidia 0000:9d:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer\n"
+    )
+    rows = settled(
+        "".join(block.format(n) for n in range(10, 20))
+        + "[ 30.0] pcieport 0000:9c:01.0: AER: Corrected error received: 0000:00:00.0\n"
+    )
+    assert [row.device for row in rows if isinstance(row, NodeEvent)] == ["0000:9d:00.0"] * 10 + ["0000:9c:01.0"]
+
+
+WORDS = [
+    "my",
+    "node",
+    "prints",
+    "NVRM:",
+    "Xid",
+    "XID",
+    "79,",
+    "saw",
+    "the",
+    "driver",
+    "GPU",
+    "fell",
+    "off",
+    "grep",
+    "error",
+]
+
+
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=8), st.sampled_from(MESSAGES), st.booleans())
+def test_prose_around_the_words_gives_nothing(words: list[str], message: tuple[bytes, int, str], quote: bool) -> None:
+    text = " ".join([*words, "like"]).encode() + b" " + (b'"%s"' if quote else b"%s") % message[0]
+    assert read_line(text) == []
+
+
+@given(
+    st.binary(max_size=300), st.sampled_from([m for m, _, _ in MESSAGES]), st.integers(0, 80), st.binary(max_size=200)
+)
+def test_arbitrary_bytes_never_raise(before: bytes, message: bytes, cut: int, after: bytes) -> None:
+    text = (before + message[:cut] + after).replace(b"\n", b" ")
+    found = [item for item in read_line(text, after) if isinstance(item, Found)]
+    kernel.FORMAT.settle(found)
+
+
+@given(
+    st.lists(st.sampled_from([t.encode() for t in NON_SAMPLES] + [e % m for e in ENVELOPES for m, _, _ in MESSAGES]))
+)
+def test_settling_takes_any_mixture(lines: list[bytes]) -> None:
+    found: list[Found] = []
+    for number, line in enumerate(lines):
+        items = kernel.read(Line(number * 100, line.rstrip(), unwrap(line.rstrip())))
+        found += [item for item in items if isinstance(item, Found)]
+    assert len(kernel.FORMAT.settle(found)) <= len(found)
+
+
+def test_a_long_line_takes_linear_time() -> None:
+    text = b"NVRM: Xid (PCI:0000:9d:00): 31, pid=7, name=" * 20_000
+    assert len(read_line(text)) == 20_000
+    assert EVENT_START.search(b"NVRM: Xid" * 100_000) is None
+
+
+def test_what_is_no_address() -> None:
+    for text in (b"", b"9d", b"0000:9d:00.8", b"0000:9d:0", b"000g:9d:00"):
+        assert pci_of(text) is None
