@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import click
 
+from aftershock.startup import hide_unused_packages
+
 DONE: Final = 0
 FAILED: Final = 1
 WRONG_USE: Final = 2
@@ -146,6 +148,7 @@ def tables(name: str | None) -> None:
 
 def main() -> None:
     """Entry point of the command: one clear line for wrong use, no traceback for a closed pipe."""
+    hide_unused_packages()
     try:
         status = cli.main(standalone_mode=False)
     except click.exceptions.Abort:

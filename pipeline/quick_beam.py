@@ -22,7 +22,7 @@ def _import_beam() -> Any:
     hidden = [name for name in _OPTIONAL if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: importing it raises ImportError
     level = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # "apitools not found": nothing that a person could act on
+    logging.disable(max(level, logging.WARNING))  # "apitools not found": nothing that a person could act on
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

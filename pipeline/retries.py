@@ -86,7 +86,8 @@ def link_retries(sessions: Sequence[Session], requeues: Sequence[SchedulerEvent]
     jobs = _requeued_jobs(ordered, requeues, rules)
     edges = jobs.edges + _resubmissions(ordered, jobs, rules)
     after = {_id(edge.earlier): edge for edge in edges}
-    heads = [s for s in ordered if _id(s) not in {_id(edge.later) for edge in edges}]
+    followers = {_id(edge.later) for edge in edges}
+    heads = [s for s in ordered if _id(s) not in followers]
     retries: list[Retry] = []
     chains: list[Chain] = []
     chain_of: dict[str, str] = {}
