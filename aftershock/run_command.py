@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from aftershock.cli import CONDITION_HOLDS, DONE, FAILED
 from aftershock.terminal import printable
+
+if TYPE_CHECKING:
+    from aftershock.pipeline.prepare import Prepared
+
+# Files that are looked at before the engine is there; the others wait for their turn.
+EARLY_FILES: Final = 64
 
 
 def run_and_report(inputs: Sequence[str], given: Mapping[str, Any], ours: Sequence[str]) -> int:
@@ -27,16 +34,10 @@ def run_and_report(inputs: Sequence[str], given: Mapping[str, Any], ours: Sequen
         # What goes wrong is said in one line of ours; the engine's own words are for --verbose.
         logging.disable(logging.CRITICAL)
         warnings.simplefilter("ignore")
-    # The patterns are compiled outside the interpreter lock, while Beam is imported.
-    from aftershock.parsers.registry import line_formats  # noqa: PLC0415
-    from aftershock.parsers.scan import scanner_for  # noqa: PLC0415
-
-    threading.Thread(target=scanner_for(line_formats()).warm, daemon=True).start()
     from aftershock.pipeline.config import ConfigError  # noqa: PLC0415
     from aftershock.pipeline.options import CONDITIONS, RunOptions, UsageError, split_words  # noqa: PLC0415
     from aftershock.pipeline.plan import MissingInput  # noqa: PLC0415
-    from aftershock.pipeline.run import RunFailed, run  # noqa: PLC0415
-    from aftershock.progress import showing_progress  # noqa: PLC0415
+    from aftershock.pipeline.prepare import prepare  # noqa: PLC0415
 
     try:
         paths, beam_args = split_words(inputs, ours)
@@ -51,13 +52,20 @@ def run_and_report(inputs: Sequence[str], given: Mapping[str, Any], ours: Sequen
         **{name: value for name, value in given.items() if name not in ("strict", "fail_on")},
     )
     try:
-        with showing_progress(enabled=sys.stderr.isatty() and not options.quiet):
-            result = run(options)
+        prepared = prepare(options)
     except (UsageError, ConfigError, MissingInput) as error:
         raise click.UsageError(printable(str(error))) from error
-    except RunFailed as error:
-        click.echo(f"aftershock: failed: {printable(str(error))}", err=True)
-        return FAILED
+    with parsing_early(prepared):
+        # Only now: its import takes longer than many a run, and the workers use that time.
+        from aftershock.pipeline.run import RunFailed, run  # noqa: PLC0415
+        from aftershock.progress import showing_progress  # noqa: PLC0415
+
+        try:
+            with showing_progress(enabled=sys.stderr.isatty() and not options.quiet):
+                result = run(prepared)
+        except RunFailed as error:
+            click.echo(f"aftershock: failed: {printable(str(error))}", err=True)
+            return FAILED
     if not options.quiet:
         from aftershock.summary import summarise  # noqa: PLC0415
 
@@ -65,6 +73,25 @@ def run_and_report(inputs: Sequence[str], given: Mapping[str, Any], ours: Sequen
     for condition in result.conditions:
         click.echo(f"aftershock: --fail-on {condition}: it holds", err=True)
     return CONDITION_HOLDS if result.conditions else DONE
+
+
+@contextmanager
+def parsing_early(prepared: Prepared) -> Iterator[None]:
+    """Workers that begin to parse before the engine is there; none where the user chose how the engine runs."""
+    from aftershock.parsers.registry import formats  # noqa: PLC0415
+    from aftershock.pipeline.plan import chunks_of  # noqa: PLC0415
+    from aftershock.pipeline.prepare import BURST_GAP  # noqa: PLC0415
+    from aftershock.pipeline.workers import start_workers, stop_workers  # noqa: PLC0415
+
+    formats()  # loaded once, before the fork
+    workers = None if prepared.options.beam_args else start_workers(BURST_GAP)
+    if workers:
+        first = islice(prepared.inputs.files, EARLY_FILES)
+        workers.begin(chunk for file in first for chunk in chunks_of(file) if not (chunk.refused or chunk.is_whole))
+    try:
+        yield
+    finally:
+        stop_workers()
 
 
 def _conditions(text: str | None, known: Sequence[str]) -> tuple[str, ...]:

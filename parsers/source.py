@@ -32,12 +32,16 @@ def open_local(path: str) -> BinaryIO:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """An input file. ``path``: how to open it; ``source``: its name in the tables; ``format``: as the user stated."""
+    """An input file.
+
+    path: how to open it; source: its name in the tables; format: as the user stated; refused: why it is not opened.
+    """
 
     path: str
     source: str
     size: int | None = None
     format: str | None = None
+    refused: str | None = None
 
 
 @dataclass(frozen=True)

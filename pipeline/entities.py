@@ -63,10 +63,7 @@ def _merge_partition(keyed: tuple[int, Iterable[pa.RecordBatch]], burst_gap: int
     check_names(rows)
     merged = merge_occurrences(rows, burst_gap)
     give_ids(merged)
-    of_hosts = [row for row in merged if isinstance(row, SchedulerEvent)]
-    exclusions: list[Row] = [
-        exclusion for group in _grouped(of_hosts, lambda row: row.host) for exclusion in find_exclusions(group)
-    ]
+    exclusions = find_exclusions([row for row in merged if isinstance(row, SchedulerEvent)])
     yield from _done([*merged, *exclusions])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from aftershock.parsers.detect import Detected, rebuild
+from aftershock.parsers.detect import rebuild
 from aftershock.parsers.source import Opened, Opener, SourceFile, look, open_local
 from aftershock.pipeline.config import Config
 
@@ -23,14 +23,25 @@ class MissingInput(Exception):
 
 @dataclass
 class Inputs:
-    """What the given paths stand for: files to read, and what is skipped with the reason."""
+    """What the given paths stand for. A file with ``refused`` is not opened, and stands in ``sources`` all the same."""
 
     files: list[SourceFile] = field(default_factory=list)
-    skipped: list[tuple[str, str]] = field(default_factory=list)  # (source, reason)
+
+    def skip(self, path: str, reason: str) -> None:
+        """Note something that is not read."""
+        self.files.append(SourceFile(path, shown(path), refused=reason))
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files, as far as it is known."""
+        return sum(file.size or 0 for file in self.files)
 
 
 class Chunk(NamedTuple):
-    """A piece of a source: the lines that start in [begin, stop), or all of it where it cannot be split (stop -1)."""
+    """A piece of a source: the lines that start in [begin, stop), or all of it where it cannot be split (stop -1).
+
+    The first chunk of a source also tells about it: why it is not read at all (``refused``), or how (``note``).
+    """
 
     path: str
     source: str
@@ -41,6 +52,17 @@ class Chunk(NamedTuple):
     forced: bool
     begin: int
     stop: int
+    refused: str | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a source that cannot be split."""
+        return self.stop < 0
+
+    @property
+    def note(self) -> str | None:
+        """What should be known about the way it is read."""
+        return f"{self.compression}, read as one stream" if self.compression else None
 
     def opened(self) -> Opened:
         """The source as it was recognised when the plan was made."""
@@ -86,7 +108,7 @@ def _walk(
         status = os.stat(path)
     except OSError as error:
         reason = "link that leads nowhere or in a circle" if os.path.islink(path) else error.strerror or str(error)
-        inputs.skipped.append((shown(path), f"cannot be read: {reason}"))
+        inputs.skip(path, f"cannot be read: {reason}")
         return
     if os.path.realpath(path) in left_out:
         return
@@ -95,12 +117,12 @@ def _walk(
         return
     identity = (status.st_dev, status.st_ino)
     if identity in above:
-        inputs.skipped.append((shown(path), "link loop: the folder contains itself"))
+        inputs.skip(path, "link loop: the folder contains itself")
         return
     try:
         names = sorted(os.listdir(path))
     except OSError as error:
-        inputs.skipped.append((shown(path), f"cannot be read: {error.strerror or error}"))
+        inputs.skip(path, f"cannot be read: {error.strerror or error}")
         return
     for name in names:
         yield from _walk(os.path.join(path, name), left_out, inputs, above | {identity})
@@ -118,12 +140,12 @@ def _take(found: tuple[str, os.stat_result], config: Config, inputs: Inputs, see
     path, status = found
     special = next((name for test, name in _SPECIAL if test(status.st_mode)), None)
     if special:
-        inputs.skipped.append((shown(path), f"{special} is not read"))
+        inputs.skip(path, f"{special} is not read")
         return
     first = seen.get((status.st_dev, status.st_ino))
     if first is not None:
         if first != path:
-            inputs.skipped.append((shown(path), f"the same file as {shown(first)}"))
+            inputs.skip(path, f"the same file as {shown(first)}")
         return
     seen[status.st_dev, status.st_ino] = path
     rule = config.source_for(path)
@@ -153,22 +175,21 @@ def opener_of(path: str) -> Opener:
     return lambda address: FileSystems.open(address, compression_type=CompressionTypes.UNCOMPRESSED)
 
 
-def chunks_of(file: SourceFile, chunk_bytes: int = CHUNK_BYTES) -> tuple[Detected, list[Chunk]]:
-    """Look at a file and cut it: what it was recognised as, and its pieces (none if it is refused)."""
+def chunks_of(file: SourceFile, chunk_bytes: int = CHUNK_BYTES) -> list[Chunk]:
+    """Look at a file and cut it. There is always a first chunk, which tells about the source."""
+    if file.refused:
+        return [_refused(file, file.refused)]
     opened = look(file, opener_of(file.path))
     detected = opened.detected
     if detected.how == "refused":
-        return detected, []
-    common = (
-        file.path,
-        file.source,
-        file.size,
-        opened.compression,
-        detected.how,
-        detected.format,
-        file.format is not None,
-    )
+        return [_refused(file, detected.reason or "")]
+    forced = file.format is not None
+    common = (file.path, file.source, file.size, opened.compression, detected.how, detected.format, forced)
     if not opened.splittable:
-        return detected, [Chunk(*common, 0, -1)]
+        return [Chunk(*common, 0, -1)]
     size = file.size or 0
-    return detected, [Chunk(*common, at, min(at + chunk_bytes, size)) for at in range(0, size, chunk_bytes)]
+    return [Chunk(*common, at, min(at + chunk_bytes, size)) for at in range(0, size, chunk_bytes)]
+
+
+def _refused(file: SourceFile, reason: str) -> Chunk:
+    return Chunk(file.path, file.source, file.size, None, "refused", file.format, False, 0, -1, reason)

@@ -13,7 +13,7 @@ import warnings
 from typing import Any, Final
 
 # Each stands in a try block of Beam 2.77 that takes ImportError for an answer.
-_OPTIONAL: Final = ("pandas", "pymongo", "google.cloud", "IPython", "redis", "hdfs")
+_OPTIONAL: Final = ("apache_beam.io.gcp.bigquery", "pandas", "pymongo", "google.cloud", "IPython", "redis", "hdfs")
 
 
 def _import_beam() -> Any:

@@ -1,43 +1,31 @@
-"""Reading and parsing: chunks in, batches of unsettled records out, one fused step."""
+"""Reading and parsing in Beam: files to chunks, spread by a shuffle, chunks to batches of unsettled records."""
 
 from __future__ import annotations
 
-import os
+import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain
+from concurrent.futures import Future
 from typing import Any, Final
 
 import pyarrow as pa
 
 from aftershock.parsers.blocks import BlockResult
-from aftershock.parsers.fold import fold
-from aftershock.parsers.source import SourceFile, read_range, read_whole
+from aftershock.parsers.source import SourceFile
 from aftershock.parsers.transit import pack, pack_source
 from aftershock.pipeline import tally
-from aftershock.pipeline.plan import CHUNK_BYTES, Chunk, chunks_of, opener_of
+from aftershock.pipeline.chunks import read_chunk
+from aftershock.pipeline.plan import CHUNK_BYTES, Chunk, chunks_of
 from aftershock.pipeline.quick_beam import beam
+from aftershock.pipeline.workers import parsing_workers
 
 Keyed = tuple[str, pa.RecordBatch]
-
 
 # Rows that a source may have waiting before they are packed. Packing costs per batch, so batches should be large.
 HELD_ROWS: Final = 20_000
 
-
-def read_chunk(chunk: Chunk, burst_gap: int) -> Iterator[BlockResult]:
-    """Parse one chunk, block by block, and fold what repeats within a block."""
-    opened = chunk.opened()
-    opener = opener_of(chunk.path)
-    if chunk.stop < 0:
-        blocks: Iterable[BlockResult] = read_whole(opened, opener)
-    else:
-        blocks = [read_range(opened, chunk.begin, chunk.stop, opener)]
-    for block in blocks:
-        tally.add(block.bytes)
-        block.found = fold(block.found, burst_gap)
-        yield block
+# Chunks that are asked for ahead of the one whose rows are taken next.
+AHEAD: Final = 8
 
 
 class Held:
@@ -48,6 +36,7 @@ class Held:
 
     def add(self, source: str, block: BlockResult) -> Iterator[Keyed]:
         """Take in a block; give the batches of its source if they have become large."""
+        tally.add(block.bytes)
         held = self._by_source.setdefault(source, BlockResult())
         held.add(block)
         if len(held.found) + len(held.refused) > HELD_ROWS:
@@ -66,61 +55,56 @@ def _packed(source: str, held: BlockResult) -> Iterator[Keyed]:
         yield source, batch
 
 
-class PlanChunks(beam.DoFn):  # type: ignore[misc]
-    """A file to its chunks; what it was recognised as goes to the output ``described``."""
-
-    def __init__(self, chunk_bytes: int) -> None:
-        self._chunk_bytes = chunk_bytes
-
-    def process(self, file: SourceFile) -> Iterator[Any]:
-        """Look at one file."""
-        detected, chunks = chunks_of(file, self._chunk_bytes)
-        compression = chunks[0].compression if chunks else None
-        note = f"{compression}, read as one stream" if compression else None
-        yield beam.pvalue.TaggedOutput("described", (file.source, pack_source(detected.format, detected.reason, note)))
-        yield from chunks
+def plan_chunks(file: SourceFile, chunk_bytes: int) -> Iterator[tuple[int, Chunk]]:
+    """The chunks of a file, each under a key of its own so that they spread."""
+    for chunk in chunks_of(file, chunk_bytes):
+        yield zlib.crc32(f"{chunk.begin}:{chunk.source}".encode()), chunk
 
 
 class ParseChunks(beam.DoFn):  # type: ignore[misc]
-    """Parses chunks in a few threads: the scan releases the interpreter lock. Never more than two chunks a thread."""
+    """Parses chunks in the workers of this process; no more than a few chunks are ahead of what is given."""
 
     def __init__(self, burst_gap: int) -> None:
         self._burst_gap = burst_gap
-        self._threads = min(4, os.cpu_count() or 1)
 
     def start_bundle(self) -> None:
         """Begin a bundle with an empty queue."""
-        self._pool = ThreadPoolExecutor(self._threads)
-        self._queue: deque[tuple[str, Future[list[BlockResult]]]] = deque()
+        self._workers, self._owned = parsing_workers(self._burst_gap)
+        self._queue: deque[tuple[str, Future[BlockResult]]] = deque()
         self._held = Held()
 
-    def process(self, chunk: Chunk) -> Iterator[Keyed]:
-        """Queue one chunk; give what is ready."""
-        if chunk.stop < 0:
-            # A whole source streams: its batches leave as they come.
-            for block in read_chunk(chunk, self._burst_gap):
-                yield from self._held.add(chunk.source, block)
-            return
-        self._queue.append((chunk.source, self._pool.submit(_listed, chunk, self._burst_gap)))
-        while len(self._queue) > 2 * self._threads or (self._queue and self._queue[0][1].done()):
-            yield from self._next()
+    def process(self, keyed: tuple[int, Iterable[Chunk]]) -> Iterator[Keyed]:
+        """Queue chunks; give what is ready."""
+        for chunk in keyed[1]:
+            if chunk.begin == 0:
+                yield chunk.source, pack_source(chunk.format, chunk.refused, chunk.note)
+            if chunk.refused:
+                continue
+            if chunk.is_whole:
+                # A whole source streams: its batches leave as they come.
+                for block in read_chunk(chunk, self._burst_gap):
+                    yield from self._held.add(chunk.source, block)
+                continue
+            self._queue.append((chunk.source, self._workers.parse(chunk)))
+            while len(self._queue) > AHEAD:
+                yield from self._next()
 
     def finish_bundle(self) -> Iterator[Any]:
         """Give the rest."""
         window = beam.transforms.window.GlobalWindow()
-        rest = chain.from_iterable(self._next() for _ in range(len(self._queue)))
-        for keyed in chain(rest, self._held.rest()):
+        for keyed in self._rest():
             yield beam.utils.windowed_value.WindowedValue(keyed, window.max_timestamp(), [window])
-        self._pool.shutdown()
+        if self._owned:
+            self._workers.close()
 
     def _next(self) -> Iterator[Keyed]:
         source, future = self._queue.popleft()
-        for block in future.result():
-            yield from self._held.add(source, block)
+        yield from self._held.add(source, future.result())
 
-
-def _listed(chunk: Chunk, burst_gap: int) -> list[BlockResult]:
-    return list(read_chunk(chunk, burst_gap))
+    def _rest(self) -> Iterator[Keyed]:
+        while self._queue:
+            yield from self._next()
+        yield from self._held.rest()
 
 
 class ReadRecords(beam.PTransform):  # type: ignore[misc]
@@ -133,13 +117,9 @@ class ReadRecords(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, files: Any) -> Any:
         """PCollection[SourceFile] to PCollection[tuple[str, RecordBatch]]."""
-        planned = files | "PlanChunks" >> beam.ParDo(PlanChunks(self._chunk_bytes)).with_outputs(
-            "described", main="chunks"
-        )
-        parsed = (
-            planned.chunks
-            | "SpreadChunks" >> beam.Reshuffle()
+        return (
+            files
+            | "PlanChunks" >> beam.FlatMap(plan_chunks, self._chunk_bytes).with_output_types(tuple[int, Chunk])
+            | "SpreadChunks" >> beam.GroupByKey()
             | "ParseChunks" >> beam.ParDo(ParseChunks(self._burst_gap)).with_output_types(Keyed)
         )
-        described = planned.described | "Described" >> beam.Map(lambda keyed: keyed).with_output_types(Keyed)
-        return (parsed, described) | "AllOfASource" >> beam.Flatten()

@@ -6,30 +6,22 @@ import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from aftershock.parsers.clock import SECOND
 from aftershock.parsers.redact import redact
-from aftershock.parsers.transit import lean_batch
-from aftershock.pipeline.config import Config, load_config
 from aftershock.pipeline.entities import DONE as SESSIONS_DONE
 from aftershock.pipeline.entities import LINEAGES, BuildSessions, LinkRetries, MergeOccurrences
 from aftershock.pipeline.keys import partitions_for
-from aftershock.pipeline.options import RunOptions, UsageError, beam_options, machine_zone
-from aftershock.pipeline.plan import Inputs, expand
+from aftershock.pipeline.options import RunOptions, beam_options, machine_zone
+from aftershock.pipeline.prepare import BURST_GAP, Prepared
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.read import ReadRecords
 from aftershock.pipeline.retries import RetryRules
 from aftershock.pipeline.sessions import SessionRules
 from aftershock.pipeline.settle import DONE, EVENTS, JOBS, SettleRules, SettleSources
-from aftershock.pipeline.write import MANIFEST, WriteTables, commit, now_text, read_part
+from aftershock.pipeline.write import WriteTables, commit, now_text, read_part
 from aftershock.schemas import coder as _registered  # noqa: F401 - registers the coder of batches
-from aftershock.schemas.columns import Row
-from aftershock.schemas.provenance import Reject, Source
 from aftershock.schemas.tables import TABLES
-
-# Equal records closer than this are one burst.
-BURST_GAP: Final = 60 * SECOND
 
 
 class RunFailed(Exception):
@@ -44,22 +36,18 @@ class RunResult:
     conditions: tuple[str, ...]
 
 
-def run(options: RunOptions) -> RunResult:
-    """Read all inputs and write all tables to ``options.out``.
+def run(prepared: Prepared) -> RunResult:
+    """Read all inputs and write all tables to the folder of the result.
 
     Raises:
-        UsageError, ConfigError, MissingInput: wrong use; nothing was written.
         RunFailed: the run died; the old result, or none, is there.
     """
-    config = load_config(options.config) if options.config else Config()
+    options = prepared.options
     out = Path(options.out)
-    _check_out(out, options)
-    inputs = expand(options.inputs, config, leave_out=[options.out, *([options.config] if options.config else [])])
-    pipeline_options = beam_options(options.beam_args)
-    out.mkdir(parents=True, exist_ok=True)
     staging = out / f".staging-{uuid.uuid4().hex[:12]}"
     try:
-        _run_pipeline(inputs, config, options, pipeline_options, str(staging))
+        out.mkdir(parents=True, exist_ok=True)
+        _run_pipeline(prepared, str(staging))
         rows = commit(staging, out, options.table_format, _manifest(options, staging))
     except KeyboardInterrupt:
         raise RunFailed("interrupted") from None
@@ -72,15 +60,9 @@ def run(options: RunOptions) -> RunResult:
     return RunResult(rows, _conditions(out, options, rows))
 
 
-def _check_out(out: Path, options: RunOptions) -> None:
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"--out {options.out}: is a file, not a folder")
-    if (out / MANIFEST).exists() and not options.overwrite:
-        raise UsageError(f"--out {options.out}: holds a result already; give --overwrite to replace it")
-
-
-def _run_pipeline(inputs: Inputs, config: Config, options: RunOptions, pipeline_options: Any, staging: str) -> None:
-    partitions = partitions_for(sum(file.size or 0 for file in inputs.files))
+def _run_pipeline(prepared: Prepared, staging: str) -> None:
+    options, config = prepared.options, prepared.config
+    partitions = partitions_for(prepared.inputs.bytes)
     rules = SettleRules(
         config=config,
         timezone=options.timezone,
@@ -92,10 +74,10 @@ def _run_pipeline(inputs: Inputs, config: Config, options: RunOptions, pipeline_
         partitions=partitions,
     )
     chains = RetryRules(max_gap_s=config.chains.max_gap_s, success_min_runtime_s=config.chains.success_min_runtime_s)
-    with beam.Pipeline(options=pipeline_options) as pipeline:
+    with beam.Pipeline(options=beam_options(options.beam_args)) as pipeline:
         settled = (
             pipeline
-            | "Files" >> beam.Create(inputs.files)
+            | "Files" >> beam.Create(prepared.inputs.files, reshuffle=False)
             | "ReadRecords" >> ReadRecords(BURST_GAP)
             | "SettleSources" >> SettleSources(rules)
         )
@@ -104,19 +86,11 @@ def _run_pipeline(inputs: Inputs, config: Config, options: RunOptions, pipeline_
             SessionRules(gpus_per_host=config.cluster.gpus_per_host), partitions
         )
         linked = sessions[LINEAGES] | "LinkRetries" >> LinkRetries(chains)
-        skipped = pipeline | "Skipped" >> beam.Create(_skipped(inputs))
         _ = (
-            (settled[DONE], events, sessions[SESSIONS_DONE], linked, skipped)
+            (settled[DONE], events, sessions[SESSIONS_DONE], linked)
             | "AllTables" >> beam.Flatten()
             | "WriteTables" >> WriteTables(staging, options.table_format)
         )
-
-
-def _skipped(inputs: Inputs) -> list[Any]:
-    """The rows of ``sources`` and ``rejects`` of what was given and is not read."""
-    sources: list[Row] = [Source(source=source, note=reason, rejects=1) for source, reason in inputs.skipped]
-    rejects: list[Row] = [Reject(source=source, reason=reason) for source, reason in inputs.skipped]
-    return [lean_batch(sources, "sources"), lean_batch(rejects, "rejects")] if sources else []
 
 
 def _manifest(options: RunOptions, staging: Path) -> dict[str, Any]:

@@ -141,7 +141,8 @@ def _of_job(row: Row) -> bool:
 
 
 def _host_key(row: EventRow) -> str:
-    return row.host or ""
+    # What a scheduler says of hosts is little, and one line may name many of them or none: it stays together.
+    return "" if isinstance(row, SchedulerEvent) else row.host or ""
 
 
 def _job_key(row: Any) -> str:

@@ -21,13 +21,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from aftershock.parsers.transit import table_name
+from aftershock.pipeline.prepare import MANIFEST
 from aftershock.pipeline.quick_beam import beam
 from aftershock.schemas.batches import as_written
 from aftershock.schemas.columns import TIMESTAMP, Table
 from aftershock.schemas.tables import TABLES
 
 FORMATS: Final = ("parquet", "arrow")
-MANIFEST: Final = "manifest.json"
 
 Sharded = tuple[tuple[str, str], pa.RecordBatch]
 

@@ -10,6 +10,7 @@ import pytest
 
 import aftershock
 from aftershock.pipeline.options import RunOptions
+from aftershock.pipeline.prepare import prepare
 from aftershock.pipeline.run import run
 from aftershock.results import Results
 
@@ -23,7 +24,7 @@ def run_job(tmp_path: Path) -> RunJob:
     def job(*inputs: object, **options: Any) -> Results:
         out = options.pop("out", tmp_path / "out")
         given = {"timezone": "UTC", "year": 2026, "overwrite": True, **options}
-        run(RunOptions(inputs=tuple(map(str, inputs)), out=str(out), **given))
+        run(prepare(RunOptions(inputs=tuple(map(str, inputs)), out=str(out), **given)))
         return aftershock.open(out)
 
     return job

@@ -16,6 +16,7 @@ import pytest
 
 from aftershock.pipeline import write
 from aftershock.pipeline.options import RunOptions
+from aftershock.pipeline.prepare import prepare
 from aftershock.pipeline.run import RunFailed, run
 from aftershock.schemas.tables import TABLES
 from tests.pipeline.conftest import RunJob
@@ -83,7 +84,7 @@ def test_a_run_that_fails_leaves_the_old_result(
 
     monkeypatch.setattr(write, "write_part", broken)
     with pytest.raises(RunFailed, match="no space left"):
-        run(RunOptions(inputs=(str(SLURM),), out=str(tmp_path / "out"), overwrite=True))
+        run(prepare(RunOptions(inputs=(str(SLURM),), out=str(tmp_path / "out"), overwrite=True)))
     assert contents(tmp_path / "out") == before
     assert (tmp_path / "out" / "manifest.json").exists()
 
@@ -102,7 +103,7 @@ def test_a_run_that_dies_between_the_tables_leaves_no_result(
 
     monkeypatch.setattr(os, "rename", dies)
     with pytest.raises(RunFailed, match="interrupted"):
-        run(RunOptions(inputs=(str(SLURM),), out=str(tmp_path / "out"), overwrite=True))
+        run(prepare(RunOptions(inputs=(str(SLURM),), out=str(tmp_path / "out"), overwrite=True)))
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
@@ -136,10 +137,10 @@ def test_two_hosts_that_would_become_one_are_an_error(tmp_path: Path) -> None:
     for domain in ("a.example", "b.example"):
         (tmp_path / domain).write_bytes((XID % (5, 79)).replace(b"gpu001", b"gpu001." + domain.encode()))
     with pytest.raises(RunFailed, match=r"gpu001\.a\.example and gpu001\.b\.example"):
-        run(RunOptions(inputs=(str(tmp_path),), out=str(tmp_path / "out")))
+        run(prepare(RunOptions(inputs=(str(tmp_path),), out=str(tmp_path / "out"))))
     config = tmp_path / "aftershock.toml"
     config.write_text('[hosts.aliases]\n"gpu001.b.example" = "other001"\n')
-    run(RunOptions(inputs=(str(tmp_path),), out=str(tmp_path / "out"), config=str(config)))
+    run(prepare(RunOptions(inputs=(str(tmp_path),), out=str(tmp_path / "out"), config=str(config))))
 
 
 def test_the_machine_zone_is_assumed_only_where_local_times_are(run_job: RunJob, tmp_path: Path) -> None:

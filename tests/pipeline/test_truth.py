@@ -24,11 +24,12 @@ Rows = list[dict[str, Any]]
 def result(tmp_path_factory: pytest.TempPathFactory) -> Results:
     import aftershock
     from aftershock.pipeline.options import RunOptions
+    from aftershock.pipeline.prepare import prepare
     from aftershock.pipeline.run import run
 
     out = tmp_path_factory.mktemp("truth")
     files = sorted(str(path) for path in SAMPLES.iterdir() if path.name != "truth.txt")
-    run(RunOptions(inputs=tuple(files), out=str(out / "out"), timezone="UTC"))
+    run(prepare(RunOptions(inputs=tuple(files), out=str(out / "out"), timezone="UTC")))
     return aftershock.open(out / "out")
 
 

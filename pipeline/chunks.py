@@ -1,0 +1,28 @@
+"""Parsing one chunk: what every worker does, in whatever process or thread it runs. No Beam here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from aftershock.parsers.blocks import BlockResult
+from aftershock.parsers.fold import fold
+from aftershock.parsers.source import read_range, read_whole
+from aftershock.pipeline.plan import Chunk, opener_of
+
+
+def read_chunk(chunk: Chunk, burst_gap: int) -> Iterator[BlockResult]:
+    """Parse one chunk, block by block, and fold what repeats within a block (``burst_gap`` in microseconds)."""
+    opened = chunk.opened()
+    opener = opener_of(chunk.path)
+    if chunk.is_whole:
+        blocks: Iterable[BlockResult] = read_whole(opened, opener)
+    else:
+        blocks = [read_range(opened, chunk.begin, chunk.stop, opener)]
+    for block in blocks:
+        block.found = fold(block.found, burst_gap)
+        yield block
+
+
+def read_chunk_at_once(chunk: Chunk, burst_gap: int) -> BlockResult:
+    """The same for a chunk of a split source, which is one block."""
+    return next(read_chunk(chunk, burst_gap))

@@ -1,0 +1,109 @@
+"""Processes that parse, on the machine where the run was started.
+
+They are forked before Beam is imported: they begin with the first chunks at once, and the time that the engine takes to
+start is not lost. On other engines there are none, and chunks are parsed where the engine runs.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Final
+
+from aftershock.parsers.blocks import BlockResult
+from aftershock.pipeline.chunks import read_chunk_at_once
+from aftershock.pipeline.plan import Chunk
+
+MOST_WORKERS: Final = 8
+
+# Rows that may wait in this process for the engine to ask for them: then the early work pauses.
+WAITING_ROWS: Final = 50_000
+
+
+def worker_count() -> int:
+    """One for each processor that this process may use."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(MOST_WORKERS, usable))
+
+
+class Workers:
+    """A pool of parsers and the chunks that it was given before anybody asked for them."""
+
+    def __init__(self, executor: Executor, burst_gap: int) -> None:
+        self._executor = executor
+        self._burst_gap = burst_gap
+        self._lock = threading.Lock()
+        self._early: dict[Chunk, Future[BlockResult]] = {}
+        self._planned: deque[Chunk] = deque()
+        self._waiting_rows = 0
+
+    def begin(self, chunks: Iterable[Chunk]) -> None:
+        """Start on chunks that will be asked for, a few at a time, until enough rows are waiting."""
+        self._planned.extend(chunks)
+        for _ in range(2 * worker_count()):
+            self._submit_next()
+
+    def parse(self, chunk: Chunk) -> Future[BlockResult]:
+        """The result of a chunk, whether it was begun early or not."""
+        with self._lock:
+            early = self._early.pop(chunk, None)
+            if early is None and chunk in self._planned:
+                self._planned.remove(chunk)
+        return early or self._executor.submit(read_chunk_at_once, chunk, self._burst_gap)
+
+    def close(self) -> None:
+        """End the pool; what was not asked for is dropped."""
+        self._planned.clear()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def _submit_next(self) -> None:
+        with self._lock:
+            if not self._planned or self._waiting_rows > WAITING_ROWS:
+                return
+            chunk = self._planned.popleft()
+            try:
+                future = self._executor.submit(read_chunk_at_once, chunk, self._burst_gap)
+            except (RuntimeError, BrokenProcessPool):  # closed meanwhile
+                return
+            self._early[chunk] = future
+        future.add_done_callback(self._went_on)
+
+    def _went_on(self, future: Future[BlockResult]) -> None:
+        if future.cancelled() or future.exception() is not None:
+            return
+        self._waiting_rows += len(future.result().found)
+        self._submit_next()
+
+
+_current: Workers | None = None
+
+
+def start_workers(burst_gap: int) -> Workers | None:
+    """Fork the parsing processes; None where forking is not safe. Call before anything starts a thread."""
+    global _current  # noqa: PLW0603 - the transforms of this process find them here
+    if sys.platform != "linux":
+        return None
+    executor = ProcessPoolExecutor(worker_count(), mp_context=multiprocessing.get_context("fork"))
+    _current = Workers(executor, burst_gap)
+    return _current
+
+
+def stop_workers() -> None:
+    """End the processes of :func:`start_workers`."""
+    global _current  # noqa: PLW0603
+    if _current:
+        _current.close()
+        _current = None
+
+
+def parsing_workers(burst_gap: int) -> tuple[Workers, bool]:
+    """The workers of this process, or a few threads of its own; and whether the caller has to close them."""
+    if _current is not None:
+        return _current, False
+    return Workers(ThreadPoolExecutor(min(4, worker_count())), burst_gap), True
