@@ -30,7 +30,7 @@ types: $(READY)
 	MYPYPATH=build/typing $(BIN)/mypy -p aftershock
 
 docs: $(READY)
-	$(BIN)/python -m aftershock.table_docs
+	$(BIN)/python docs/refresh.py
 
 # The wheel is installed into an empty environment and has to run there, outside this folder.
 dist: $(READY)

@@ -127,4 +127,5 @@ def _assumed(out: Path, options: RunOptions) -> bool:
 def _reason(error: BaseException) -> str:
     """The first line of what went wrong, without Beam's own trailer, credentials masked."""
     text = str(error).split(" [while running")[0].strip() or type(error).__name__
-    return redact(text.splitlines()[0])
+    # Beam turns an interrupt within a bundle into an error of its own.
+    return "interrupted" if text.startswith("KeyboardInterrupt") else redact(text.splitlines()[0])

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -24,6 +26,9 @@ MOST_WORKERS: Final = 8
 
 # Rows that may wait in this process for the engine to ask for them: then the early work pauses.
 WAITING_ROWS: Final = 50_000
+
+# Seconds after which a worker notices that the process it works for is gone.
+WATCH_S: Final = 0.5
 
 
 def worker_count() -> int:
@@ -81,6 +86,18 @@ class Workers:
         self._submit_next()
 
 
+def _live_with(parent: int) -> None:
+    """In a worker: leave interrupts to the parent, and end when it has ended, however that came about."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(WATCH_S)
+    os._exit(1)
+
+
 _current: Workers | None = None
 
 
@@ -89,7 +106,8 @@ def start_workers(burst_gap: int) -> Workers | None:
     global _current  # noqa: PLW0603 - the transforms of this process find them here
     if sys.platform != "linux":
         return None
-    executor = ProcessPoolExecutor(worker_count(), mp_context=multiprocessing.get_context("fork"))
+    context = multiprocessing.get_context("fork")
+    executor = ProcessPoolExecutor(worker_count(), context, initializer=_live_with, initargs=(os.getpid(),))
     _current = Workers(executor, burst_gap)
     return _current
 

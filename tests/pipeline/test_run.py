@@ -115,9 +115,24 @@ def test_a_killed_run_leaves_no_result_and_is_run_again(tmp_path: Path) -> None:
         while not list(tmp_path.glob("out/.staging-*")):
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
+    time.sleep(1.5)
+    assert str(big) not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert not (tmp_path / "out" / "manifest.json").exists()
     subprocess.run(command, check=True)
     assert (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_an_interrupted_run_says_so_in_one_line(tmp_path: Path) -> None:
+    big = tmp_path / "kern.log"
+    big.write_bytes(b"".join(XID % (n % 60, 13 + n % 7) for n in range(60_000)))
+    command = [sys.executable, "-m", "aftershock", "run", str(big), "--out", str(tmp_path / "out"), "--quiet"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
+        while not list(tmp_path.glob("out/.staging-*")):
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (1, b"aftershock: failed: interrupted\n")
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_repeats_become_counts(run_job: RunJob, tmp_path: Path) -> None:
