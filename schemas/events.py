@@ -1,7 +1,5 @@
 """Rows of the event tables: what happened, to which host, when, and how well that time is known."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """Rows of the one graph: what has an identity is a node, what connects two of them is an edge."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """Rows with answers: incidents (a fault with all that it did) and findings (one number with its basis)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """Rows about metrics: series, their samples, what they show around an event, and the alarms made of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """Rows about the inputs themselves: what was read, and what looked like a record and could not be read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

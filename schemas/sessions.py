@@ -1,7 +1,5 @@
 """Rows about jobs on hosts: sessions, the retries between them, the chains they form, and hosts left out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """Rows about what there is: hosts, their GPUs, and for which time anybody looked at them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """Rows about training progress: the steps that a run printed and the checkpoints that it saved and loaded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
