@@ -46,6 +46,7 @@ class Workers:
         self._lock = threading.Lock()
         self._early: dict[Chunk, Future[BlockResult]] = {}
         self._planned: deque[Chunk] = deque()
+        self._asked_for: set[Chunk] = set()
         self._waiting_rows = 0
 
     def begin(self, chunks: Iterable[Chunk]) -> None:
@@ -58,8 +59,8 @@ class Workers:
         """The result of a chunk, whether it was begun early or not."""
         with self._lock:
             early = self._early.pop(chunk, None)
-            if early is None and chunk in self._planned:
-                self._planned.remove(chunk)
+            if early is None and self._planned:
+                self._asked_for.add(chunk)
         return early or self._executor.submit(read_chunk_at_once, chunk, self._burst_gap)
 
     def close(self) -> None:
@@ -69,6 +70,8 @@ class Workers:
 
     def _submit_next(self) -> None:
         with self._lock:
+            while self._planned and self._planned[0] in self._asked_for:
+                self._asked_for.remove(self._planned.popleft())
             if not self._planned or self._waiting_rows > WAITING_ROWS:
                 return
             chunk = self._planned.popleft()

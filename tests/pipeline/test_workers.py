@@ -1,0 +1,65 @@
+"""Workers: every chunk is parsed once, whether it was begun early or only when it was asked for."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aftershock.parsers.blocks import BlockResult
+from aftershock.parsers.source import SourceFile
+from aftershock.pipeline import workers as module
+from aftershock.pipeline.plan import Chunk, chunks_of
+from aftershock.pipeline.workers import Workers
+
+LINE = b"2026-03-01T12:00:00+00:00 gpu001 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+
+
+@pytest.fixture
+def chunks(tmp_path: Path) -> list[Chunk]:
+    path = tmp_path / "kern.log"
+    path.write_bytes(LINE * 100)
+    return chunks_of(SourceFile(str(path), str(path), path.stat().st_size), 500)
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Chunk]:
+    """The chunks that were parsed, in order."""
+    seen: list[Chunk] = []
+    real = module.read_chunk_at_once
+
+    def noted(chunk: Chunk, burst_gap: int) -> BlockResult:
+        seen.append(chunk)
+        return real(chunk, burst_gap)
+
+    monkeypatch.setattr(module, "read_chunk_at_once", noted)
+    return seen
+
+
+@pytest.mark.parametrize("order", ["forward", "backward"])
+@pytest.mark.parametrize("begun", [0, 7, 21])
+@pytest.mark.parametrize("room", [0, 3, 1000])
+def test_each_chunk_is_parsed_once(
+    chunks: list[Chunk], parsed: list[Chunk], monkeypatch: pytest.MonkeyPatch, order: str, begun: int, room: int
+) -> None:
+    monkeypatch.setattr(module, "WAITING_ROWS", room)
+    workers = Workers(ThreadPoolExecutor(2), 0)
+    workers.begin(chunks[:begun])
+    asked = chunks if order == "forward" else chunks[::-1]
+    results: list[Any] = [workers.parse(chunk).result() for chunk in asked]
+    workers.close()
+    assert sorted(parsed) == sorted(chunks)
+    assert sum(len(result.found) for result in results) == 100
+
+
+def test_early_work_pauses_when_enough_rows_wait(
+    chunks: list[Chunk], parsed: list[Chunk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAITING_ROWS", 5)
+    monkeypatch.setattr(module, "worker_count", lambda: 1)
+    workers = Workers(ThreadPoolExecutor(1), 0)
+    workers.begin(chunks)
+    workers._executor.shutdown(wait=True)
+    assert len(parsed) < len(chunks)
