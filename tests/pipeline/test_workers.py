@@ -51,7 +51,7 @@ def test_each_chunk_is_parsed_once(
     results: list[Any] = [workers.parse(chunk).result() for chunk in asked]
     workers.close()
     assert sorted(parsed) == sorted(chunks)
-    assert sum(len(result.found) for result in results) == 100
+    assert sum(item.row.count for result in results for item in result.found) == 100
 
 
 def test_early_work_pauses_when_enough_rows_wait(
