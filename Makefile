@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 FOLDERS := schemas parsers pipeline
 
-.PHONY: demo test check lint format types docs dist bench clean
+.PHONY: demo test check lint format types docs dist bench fuzz clean
 
 demo: $(READY)
 	@$(BIN)/aftershock run examples/demo/logs --config examples/demo/aftershock.toml --out build/demo --overwrite
@@ -42,6 +42,12 @@ dist: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/kernel_scan.py
+
+# A minute by default; FUZZ_SECONDS=3600 for an hour. What it finds is written to build/.
+FUZZ_SECONDS ?= 60
+fuzz: $(READY)
+	$(BIN)/python -m pip install -q -c constraints.txt --no-build-isolation -e '.[fuzz]'
+	$(BIN)/python tests/fuzz/kernel_fuzz.py build/fuzz -artifact_prefix=build/ -max_total_time=$(FUZZ_SECONDS)
 
 $(READY): setup.py pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -31,7 +31,7 @@ setup(
     python_requires=">=3.10",
     packages=list(PACKAGES),
     package_dir=PACKAGES,
-    package_data={"aftershock": ["py.typed"]},
+    package_data={"aftershock": ["py.typed"], "aftershock.schemas.catalogs": ["*.tsv"]},
     install_requires=[
         "apache-beam>=2.77,<2.78",
         "pyarrow>=18,<26",
@@ -50,6 +50,8 @@ setup(
     ],
     extras_require={
         "pandas": ["pandas>=2.1,<4"],
+        # Wheels exist for Linux on x86_64 and for macOS; only `make fuzz` needs it.
+        "fuzz": ["atheris>=2.3,<4"],
         "dev": [
             "pytest>=8,<10",
             "hypothesis>=6.100,<7",

@@ -162,6 +162,11 @@ def main() -> None:
         # The reader of our output went away (head, a pager): not an error, and Python must not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = DONE
+    except OSError as error:
+        # Most likely stdout: a full disk behind a redirection.
+        click.echo(f"aftershock: cannot write: {error.strerror or error}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = FAILED
     _leave(status if isinstance(status, int) else DONE)
 
 

@@ -10,7 +10,7 @@ from typing import TextIO
 import click
 
 from aftershock.cli import DONE, FAILED
-from aftershock.parsers.formats import Format, LineFormat
+from aftershock.parsers.formats import Format, LineFormat, Sample
 from aftershock.parsers.registry import formats, formats_named, known_names
 from aftershock.parsers.selfcheck import problems_of
 from aftershock.terminal import printable
@@ -23,7 +23,7 @@ def overview() -> str:
     parts = []
     for fmt in formats():
         kind = "lines" if isinstance(fmt, LineFormat) else "document"
-        body = textwrap.fill(fmt.doc, WIDTH, initial_indent="    ", subsequent_indent="    ")
+        body = textwrap.fill(" ".join(fmt.doc.split()), WIDTH, initial_indent="    ", subsequent_indent="    ")
         parts.append(f"{fmt.name}  ({kind}; {', '.join(fmt.tables)})\n{body}\n")
     return "\n".join(parts)
 
@@ -42,20 +42,45 @@ def explain(name: str) -> str:
 
 def _explained(fmt: Format) -> Iterable[str]:
     yield fmt.name
-    yield textwrap.fill(fmt.doc, WIDTH, initial_indent="    ", subsequent_indent="    ")
+    yield textwrap.fill(" ".join(fmt.doc.split()), WIDTH, initial_indent="    ", subsequent_indent="    ")
     yield f"    documented at {fmt.url}"
     yield f"    feeds {', '.join(fmt.tables)}"
     if isinstance(fmt, LineFormat):
-        yield "    looks for " + "  ".join(signature.decode("ascii", "replace") for signature in fmt.signatures)
-    for sample in fmt.samples:
+        words = "  ".join(f'"{signature.decode("ascii", "replace")}"' for signature in fmt.signatures)
+        yield from textwrap.wrap(
+            "looks for " + words, WIDTH, initial_indent="    ", subsequent_indent="      ", break_on_hyphens=False
+        )
+    for title, urls, samples in _grammars(fmt):
         yield ""
-        yield from ("    | " + printable(line) for line in sample.text.splitlines())
-        for row in sample.rows:
-            fields = ", ".join(f"{key}={value!r}" for key, value in row.fields.items())
-            yield f"      {row.table}: {fields}"
+        if title:
+            yield textwrap.fill(title, WIDTH, initial_indent="  ", subsequent_indent="  ")
+        yield from (f"    {url}" for url in urls)
+        for number, sample in enumerate(samples):
+            if number:
+                yield ""
+            yield from _shown(sample)
     yield ""
-    yield "    gives no row:"
+    yield "  Gives no row"
     yield from ("    | " + printable(line) for text in fmt.non_samples for line in text.splitlines())
+
+
+def _grammars(fmt: Format) -> list[tuple[str, list[str], list[Sample]]]:
+    """The samples of a format by grammar: title, links, samples; in the order in which the titles come first."""
+    titles: dict[str, tuple[str, list[str], list[Sample]]] = {}
+    for sample in fmt.samples:
+        _, urls, samples = titles.setdefault(sample.title, (sample.title, [], []))
+        samples.append(sample)
+        if sample.url and sample.url not in urls:
+            urls.append(sample.url)
+    return list(titles.values())
+
+
+def _shown(sample: Sample) -> Iterable[str]:
+    """A sample line by line, and the rows that it gives."""
+    yield from ("    | " + printable(line) for line in sample.text.splitlines())
+    for row in sample.rows:
+        fields = ", ".join(f"{key}={value!r}" for key, value in row.fields.items())
+        yield f"      {row.table}: {fields}"
 
 
 def check_formats(out: TextIO, name: str | None = None) -> int:

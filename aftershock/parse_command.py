@@ -22,6 +22,7 @@ from aftershock.parsers.registry import formats, formats_named, known_names
 from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.settle import SourceRules, settle_source
 from aftershock.parsers.source import SourceFile, look, read_whole
+from aftershock.pipeline.episodes import link_source
 from aftershock.schemas.columns import TIMESTAMP, Row
 from aftershock.schemas.events import EventRow
 from aftershock.schemas.ids import stable_id
@@ -69,7 +70,11 @@ def _rows_of(name: str, source: str, format_name: str | None, rules: SourceRules
         for _, refused in block.refused:
             _say(source, refused)
     by_name = {fmt.name: fmt for fmt in formats()}
-    yield from settle_source(found, marks, rules, by_name.get).rows
+    settled = settle_source(found, marks, rules, by_name.get)
+    link_source(settled.rows, settled.clocks)
+    if opened.detected.format is None and not settled.rows:
+        _say(source, Refused(0, 0, "no known format: no record of any format was found in it"))
+    yield from settled.rows
 
 
 @lru_cache(maxsize=1)

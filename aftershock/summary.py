@@ -153,18 +153,21 @@ def _exclusions(results: Results) -> Iterator[Section]:
         hosts[host or "unknown"][how or "unknown"] += count
         evidenced[host or "unknown"] += count if seen else 0
     ordered = _by_count({host: sum(means.values()) for host, means in hosts.items()})
+    # Where nobody looked for evidence there is nothing to count.
+    looked = table.column("evidenced").null_count < table.num_rows
+    columns = ("host", "exclusions", "how", *(("with a hardware fault seen",) if looked else ()))
     rows = tuple(
         (
             host,
             f"{count:,}",
             ", ".join(f"{how.replace('_', ' ')} {n:,}" for how, n in _by_count(hosts[host])),
             f"{evidenced[host]:,}",
-        )
+        )[: len(columns)]
         for host, count in ordered[:MOST_HOSTS]
     )
     yield Section(
         f"{_number(table.num_rows, 'exclusion')} of {_number(len(hosts), 'host')}",
-        ("host", "exclusions", "how", "with a hardware fault seen"),
+        columns,
         rows,
         _more(len(hosts), len(rows), "exclusions"),
         numbers=("exclusions", "with a hardware fault seen"),

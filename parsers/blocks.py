@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
 import numpy as np
 import xxhash
 
-from aftershock.parsers.clock import Reading
 from aftershock.parsers.envelopes import unwrap
-from aftershock.parsers.formats import LOOKAHEAD, Found, Line, Refused
+from aftershock.parsers.formats import LOOKAHEAD, Found, Line, Mark, Refused
+from aftershock.parsers.inner_lines import read_line
 from aftershock.parsers.redact import redact_row
 from aftershock.parsers.scan import HIDDEN, Scanner
 from aftershock.parsers.streams import StreamError
+from aftershock.parsers.surroundings import REACH, is_alone, look_around
+
+__all__ = ["MARK_EVERY", "REACH", "SPAN", "BlockResult", "Mark", "Window", "read_block", "read_blocks"]
 
 # The longest line that is read as one record.
 SPAN: Final = 1 << 20
@@ -28,14 +31,6 @@ MARK_EVERY: Final = 1 << 20
 
 # Newlines are counted in pieces that stay in the cache.
 _COUNT_PIECE: Final = 1 << 18
-
-
-class Mark(NamedTuple):
-    """The clock and envelope of a line on the way through the file: an anchor for years, boots, first and last time."""
-
-    offset: int
-    reading: Reading
-    envelope: str
 
 
 @dataclass
@@ -109,13 +104,17 @@ class Window:
 
 
 def read_block(window: Window, begin: int, stop: int, scanner: Scanner) -> BlockResult:
-    """Read the lines that start in [begin, stop). ``window`` must hold the byte before ``begin`` (unless it is 0)."""
+    """Read the lines that start in [begin, stop).
+
+    ``window`` must hold the byte before ``begin`` (unless it is 0), and should hold the REACH bytes before it.
+    """
     result = BlockResult()
-    window.fill(stop + 2 * LOOKAHEAD)  # more than most last lines need: one read for the whole block
+    window.fill(stop + REACH + LOOKAHEAD)  # more than most last lines need: one read for the whole block
     stop = min(stop, window.until)
     with memoryview(window.data) as view:
         digest = xxhash.xxh3_64_hexdigest(view[begin - window.base : max(begin, stop) - window.base])
     result.pieces.append((begin, digest))
+    result.bytes = max(0, stop - begin)
     first = _first_line(window, begin, stop)
     if first is None:
         return result
@@ -123,7 +122,6 @@ def read_block(window: Window, begin: int, stop: int, scanner: Scanner) -> Block
     if last <= window.base:
         last = first
     end = _end_of(window, last)
-    result.bytes = end - first + 1
     too_long = end - last > SPAN
     if too_long:
         at = last - window.base
@@ -131,7 +129,7 @@ def read_block(window: Window, begin: int, stop: int, scanner: Scanner) -> Block
         result.lines += 1
         end = last - 1
     if end >= first:
-        window.fill(end + 1 + LOOKAHEAD)
+        window.fill(end + 1 + REACH)
         _read_owned(window, first, end, scanner, result)
         if window.ended and window.until <= end + 1 and not too_long:
             _mark_last(window, first, end, result)
@@ -152,7 +150,7 @@ def read_blocks(stream: BinaryIO, size: int, scanner: Scanner) -> Iterator[Block
         if window.ended and window.until <= begin + size:
             break
         begin += size
-        window.drop(begin - 1)
+        window.drop(begin - REACH)
     if window.damage:
         raise window.damage
 
@@ -259,19 +257,26 @@ def _read_line(
     result: BlockResult,
 ) -> None:
     text = bytes(data[begin:stop]).rstrip(b"\r")
-    line = Line(base + begin, text, unwrap(text), bytes(data[stop + 1 : stop + 1 + LOOKAHEAD]))
+    envelope = unwrap(text)
+    if not is_alone(envelope, data, begin):
+        before, after = bytes(data[max(0, begin - REACH) : begin]), bytes(data[stop : stop + REACH])
+        whole = look_around(text, envelope, before, after)
+        if whole is None:
+            return
+        if whole is not envelope:
+            envelope, wanted = whole, [HIDDEN]
+    line = Line(base + begin, text, envelope, bytes(data[stop + 1 : stop + 1 + LOOKAHEAD]))
     if HIDDEN in wanted:
-        wanted = scanner.inside(line.envelope.message)
-    for index in sorted(wanted):
-        fmt = scanner.formats[index]
-        for item in fmt.read(line):
-            result.records += 1
-            if isinstance(item, Refused):
-                result.refused.append((fmt.name, item))
-            else:
-                item.format = fmt.name
-                redact_row(item.row)
-                result.found.append(item)
+        wanted = scanner.inside(envelope.message)
+    for index, item in read_line(line, wanted, scanner):
+        result.records += 1
+        name = scanner.formats[index].name
+        if isinstance(item, Refused):
+            result.refused.append((name, item))
+        else:
+            item.format = name
+            redact_row(item.row)
+            result.found.append(item)
 
 
 def _mark_lines(data: bytearray, base: int, first: int, end: int, skip: set[int], result: BlockResult) -> None:

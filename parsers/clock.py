@@ -14,6 +14,9 @@ SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND
 DAY: Final = 86_400 * SECOND
 
+# A boot-relative clock that goes back by more than this began again; less is disorder between processors.
+BOOT_RESTART: Final = 5 * SECOND
+
 ClockKind = Literal["epoch", "zoned", "local", "yearless", "none"]
 
 # Year-less dates are read in this year until their own is known: a leap year, so that Feb 29 can be read at all.

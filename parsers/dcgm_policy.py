@@ -69,7 +69,7 @@ FORMAT = LineFormat(
     url="https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/feature-overview.html",
     tables=("gpu_errors",),
     detects=detects,
-    signatures=(rb'"ErrNum"\s*:',),
+    signatures=(rb'"ErrNum"',),
     read=read,
     samples=(
         Sample(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal, NamedTuple
 
 from aftershock.parsers.envelopes import unwrap
@@ -19,6 +20,7 @@ _ARCHIVES: Final = (
     (257, b"ustar", "a tar archive"),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
 )
+_NUL_RUN: Final = re.compile(rb"\0{16,}")
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -93,7 +95,10 @@ def _not_text(data: bytes) -> str | None:
             return f"{name}: unpack it and give the files inside"
     if data.startswith(_UTF16):
         return "UTF-16 text: convert it to UTF-8"
-    # A log that lived through a crash may hold runs of NUL bytes, so some of them do not make a file binary.
+    # A log that lived through a crash, or was cut off under its writer, holds runs of NUL bytes: they are no sign.
+    data = _NUL_RUN.sub(b"", data)
+    if not data:
+        return "nothing but NUL bytes"
     zeros = data.count(0)
     controls = sum(data.count(byte) for byte in range(1, 32) if byte not in (7, 8, 9, 10, 11, 12, 13, 27))
     if zeros > 0.3 * len(data) or controls > 0.05 * len(data) or (zeros > 0 and b"\n" not in data):

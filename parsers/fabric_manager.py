@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from aftershock.parsers.formats import Found, Head, Line, LineFormat, Refused, Sample, expect
+from aftershock.parsers.kernel_text import is_by
 from aftershock.parsers.kernel_xid import INT32_MAX, pci_of
 from aftershock.schemas.events import GpuError
 
+_WRITERS: Final = ("nv-fabricmanager", "nv-fabric", "nvidia-fabric", "fabricmanager", "fabric-manager")
 _ERROR: Final = re.compile(
     rb"""
     (?:\[[A-Z]{3,8}\]\ )?(?:\[tid\ \d{1,10}\]\ )?          # level and thread, in its own log file
@@ -34,7 +36,7 @@ def read(line: Line) -> Iterator[Found | Refused]:
     """The row of an NVSwitch error."""
     envelope = line.envelope
     found = _ERROR.match(envelope.message)
-    if found is None or int(found["code"]) > INT32_MAX:
+    if found is None or int(found["code"]) > INT32_MAX or not is_by(envelope, _WRITERS):
         return
     row = GpuError(
         family="fabric_manager",

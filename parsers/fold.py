@@ -12,16 +12,22 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final
 
-from aftershock.parsers.clock import Reading
+from aftershock.parsers.clock import BOOT_RESTART, Reading
 from aftershock.parsers.formats import Found
 from aftershock.schemas.events import GpuError, NodeEvent
 from aftershock.schemas.tables import TABLES
 
 FOLDED: Final = (GpuError, NodeEvent)
 
-# What may differ between two prints of the same thing.
+# What may differ between two prints of the same thing: place and time, and what is concluded from all the rest.
 _PLACE_AND_TIME: Final = frozenset(
     {
+        "mnemonic",
+        "action",
+        "fault_class",
+        "burst_id",
+        "episode_id",
+        "role",
         "event_id",
         "time",
         "last_time",
@@ -46,13 +52,19 @@ def fold(found: Iterable[Found], gap: int) -> list[Found]:
     """Fold the foldable rows of one source (``gap`` in microseconds); the others pass. Sorted by offset."""
     kept: list[Found] = []
     groups: dict[Hashable, list[Found]] = {}
-    for item in found:
+    boot, highest = 0, -1
+    for item in sorted(found, key=lambda item: item.offset):
+        # A clock that counts from boot says nothing about another boot: where it falls back, another one began.
+        if item.reading.boot is not None:
+            if item.reading.boot < highest - BOOT_RESTART:
+                boot, highest = boot + 1, item.reading.boot
+            highest = max(highest, item.reading.boot)
         position = _position(item.reading)
         if position is None or not isinstance(item.row, FOLDED):
             kept.append(item)
             continue
         content = content_of(item.row.table)(item.row)
-        group = groups.setdefault((type(item.row), item.mark, position[0], content), [])
+        group = groups.setdefault((type(item.row), item.mark, position[0], _boot_of(position, boot), content), [])
         if not (group and _absorb(group[-1], item, gap)):
             group.append(item)
     for group in groups.values():
@@ -66,6 +78,10 @@ def _position(reading: Reading) -> tuple[str, int] | None:
     if reading.wall is not None and reading.kind != "none":
         return reading.kind, reading.wall
     return ("boot", reading.boot) if reading.boot is not None else None
+
+
+def _boot_of(position: tuple[str, int], boot: int) -> int | None:
+    return boot if position[0] == "boot" else None
 
 
 def _span(item: Found) -> tuple[int, int]:

@@ -60,7 +60,7 @@ class Found:
         clock, and ``reading.kind`` says of which kind they all are.
     mark: a word with which a format tells its own ``settle`` what the record is (empty for most).
     last: the clock of the last occurrence, where equal records were folded into this one (``row.count`` says how many).
-    format: name of the format that found it (filled by the reader, not by the format).
+    format: name of the format that found it (filled by the reader; a document fills it for formats inside it).
     """
 
     row: Row
@@ -78,6 +78,20 @@ class Refused(NamedTuple):
     length: int
     reason: str
     excerpt: bytes = b""
+
+
+class Mark(NamedTuple):
+    """The clock and envelope of a line on the way through the file: an anchor for years, boots, first and last time.
+
+    With the envelope ``SECTION`` it says that another text begins here, with clocks of its own: a file within a file.
+    """
+
+    offset: int
+    reading: Reading
+    envelope: str
+
+
+SECTION = "section"
 
 
 class Head(NamedTuple):
@@ -107,10 +121,16 @@ def expect(table: str, **fields: Any) -> Expect:
 
 @dataclass(frozen=True)
 class Sample:
-    """A text in the true format and all rows that it gives, in order (fields that are not named are free)."""
+    """A text in the true format and all rows that it gives, in order (fields that are not named are free).
+
+    title, url: what this shape of the format is and where it is documented, where the format has several; samples of
+    one title stand together in the documentation.
+    """
 
     text: str
     rows: tuple[Expect, ...]
+    title: str = ""
+    url: str = ""
 
 
 def nothing_settled(found: list[Found]) -> list[Found]:
@@ -149,8 +169,10 @@ class DocumentFormat:
     """A format that is read as one stream, in order.
 
     read: rows of the whole stream; it must stream, and must not keep more than one record (or one JSON element) at a
-        time where the format allows that.
+        time where the format allows that. Rows that another format found in a text inside keep the name of that format
+        in ``Found.format``; marks tell the clocks on the way.
     aliases: fixed names in the configuration that this format answers to as well.
+    holds_files: it only cuts a text into files within a file, which are recognised each for itself.
     """
 
     name: str
@@ -158,11 +180,12 @@ class DocumentFormat:
     url: str
     tables: tuple[str, ...]
     detects: Callable[[Head], float]
-    read: Callable[[BinaryIO], Iterator[Found | Refused]]
+    read: Callable[[BinaryIO], Iterator[Found | Refused | Mark]]
     samples: tuple[Sample, ...]
     non_samples: tuple[str, ...]
     settle: Callable[[list[Found]], list[Found]] = nothing_settled
     aliases: tuple[str, ...] = field(default=())
+    holds_files: bool = False
 
 
 Format = LineFormat | DocumentFormat

@@ -12,33 +12,56 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from aftershock.parsers import (
+    kernel_amd,
+    kernel_cpu,
+    kernel_hardware,
+    kernel_life,
+    kernel_memory,
+    kernel_netfs,
+    kernel_network,
+    kernel_pcie,
+    kernel_power,
+    kernel_storage,
+)
 from aftershock.parsers.clock import Reading
 from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.envelopes.layer import clocks_together
 from aftershock.parsers.formats import Found, Head, Line, LineFormat, Refused
+from aftershock.parsers.kernel_amd import SIGNATURES as AMD_SIGNATURES
+from aftershock.parsers.kernel_amd import read_amd_line
+from aftershock.parsers.kernel_broken import suppressed_in
 from aftershock.parsers.kernel_gpu import SIGNATURES as GPU_SIGNATURES
 from aftershock.parsers.kernel_gpu import read_gpu_line
-from aftershock.parsers.kernel_host import SIGNATURES as HOST_SIGNATURES
-from aftershock.parsers.kernel_host import machine_check_clock, read_host_line
-from aftershock.parsers.kernel_pcie import SIGNATURES as PCIE_SIGNATURES
-from aftershock.parsers.kernel_pcie import read_pcie_line
+from aftershock.parsers.kernel_hardware import block_clock
 from aftershock.parsers.kernel_relayed import Relayed, relayed_lines
+from aftershock.parsers.kernel_rules import signatures_of
 from aftershock.parsers.kernel_samples import NON_SAMPLES, SAMPLES
 from aftershock.parsers.kernel_settle import settle
-from aftershock.parsers.kernel_text import occurrences, trust_of, whole_message
+from aftershock.parsers.kernel_text import daemon_of, occurrences, trust_of, whole_message
 from aftershock.parsers.kernel_xid import EVENT_START, Torn, read_event
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow, GpuError, NodeEvent
 from aftershock.schemas.topology import Gpu
 
 # Few bytes, so that they are found in colours and in JSON too; what stands around them is looked at afterwards.
-SIGNATURES: Final = (rb"Xid \(", *GPU_SIGNATURES, *PCIE_SIGNATURES, *HOST_SIGNATURES)
+# What is said of the host, by topic.
+_TOPICS: Final = (
+    *(kernel_life, kernel_memory, kernel_hardware, kernel_pcie, kernel_network, kernel_netfs, kernel_storage),
+    *(kernel_cpu, kernel_power, kernel_amd),
+)
+RULES: Final = tuple(rule for topic in _TOPICS for rule in topic.RULES)
+_WRITERS: Final = frozenset(writer for rule in RULES for writer in rule.writers) - {"kernel"}
+
+SIGNATURES: Final = tuple(dict.fromkeys((rb"Xid \(", *GPU_SIGNATURES, *AMD_SIGNATURES, *signatures_of(RULES))))
 
 # What may stand before the driver's words in an envelope that is not known: words with digits or marks, like clocks,
 # hosts and levels. A word of plain letters, or a quotation mark, is somebody's sentence, command or rule.
 _HEADER_WORD: Final = re.compile(
     rb"(?i)(?=[^\s]*\d)[\w.:@/|\[\]()<>,+-]{1,64}|[\[(<]\s?\w{0,16}[\])>]:?|kern(?:el)?:?|[-|:]"
 )
+# What stands before an item of a list or a cell of a table in somebody's notes.
+_LIST_MARK: Final = re.compile(rb"[-*+|:>]{1,3}|\(?\d{1,3}[.)]|</?[a-z]{1,10}>")
 _MOST_HEADER_BYTES: Final = 200
 # The stamp of a second record that was torn into the first: it ends where the driver's words begin.
 _STAMP_BEFORE: Final = re.compile(
@@ -58,25 +81,46 @@ def read(line: Line) -> Iterator[Found | Refused]:
             return
     trust = trust_of(envelope)
     if trust is None:
+        if envelope.tag is not None and envelope.tag in _WRITERS and {"slurm", "stamp"}.isdisjoint(envelope.names):
+            yield from _read_host(line, whole_message(line), envelope.tag, None)
         return
     message = whole_message(line)
     if b"Xid (" in message:
         yield from _read_events(line, message, envelope.reading, envelope.host, trust)
         return
-    if trust == "relayed" and envelope.tag is not None:
+    if trust == "relayed" and envelope.tag not in (None, "kernel"):
         return  # what agents say about hosts in their own words is theirs
-    said = read_gpu_line(message, line.following) or read_pcie_line(message, line.following)
-    row, mark = said if said is not None else (read_host_line(message), "")
-    if row is None:
+    gpu = read_gpu_line(message, line.following)
+    row, mark = gpu if gpu is not None else (read_amd_line(message), "")
+    if row is not None:
+        yield _told(line, row, message, envelope.reading, trust, mark)
         return
-    reading = envelope.reading
-    if isinstance(row, NodeEvent) and row.kind in ("machine_check", "memory_error"):
-        reading = machine_check_clock(reading, message, line.following)
+    daemon = daemon_of(message)
+    if daemon is None:
+        yield from _read_host(line, message, "kernel", trust)
+    else:
+        yield from _read_host(line, daemon[1], daemon[0], None)
+
+
+def _read_host(line: Line, message: bytes, writer: str, trust: str | None) -> Iterator[Found]:
+    """What a message says of the host, in the voice of the kernel or of a daemon."""
+    for rule in RULES:
+        if writer not in rule.writers or not any(words in message for words in rule.words):
+            continue
+        shape = rule.shape.match(message)
+        row = None if shape is None else rule.row(shape, line)
+        if row is not None:
+            reading = block_clock(line, line.envelope.reading) if rule.clock else line.envelope.reading
+            yield _told(line, row, message, reading, trust, rule.mark)
+            return
+
+
+def _told(line: Line, row: Row, message: bytes, reading: Reading, trust: str | None, mark: str) -> Found:
     if isinstance(row, EventRow) and row.count == 1:
         row.count = occurrences(line)
-    if isinstance(row, GpuError):
+    if isinstance(row, (GpuError, NodeEvent)):
         row.trust = trust
-    yield _found(line, row, message, reading, envelope.host, mark)
+    return _found(line, row, message, reading, line.envelope.host, mark)
 
 
 def _read_events(
@@ -107,7 +151,7 @@ def _read_events(
             yield Refused(line.offset, len(line.text), row.reason, text[:512])
         elif row is not None:
             row.trust = row.trust or trust
-            row.count = occurrences(line)
+            row.count = occurrences(line) + suppressed_in(text)
             yield _found(line, row, text.rstrip(), own, host, "")
 
 
@@ -125,7 +169,10 @@ def _is_header(before: bytes) -> bool:
     """Whether what stands before the driver's words can be an envelope that is not known."""
     if len(before) > _MOST_HEADER_BYTES:
         return False
-    return all(_HEADER_WORD.fullmatch(word) for word in before.split())
+    words = before.split()
+    if words and all(_LIST_MARK.fullmatch(word) for word in words):
+        return False
+    return all(_HEADER_WORD.fullmatch(word) for word in words)
 
 
 def _read_relayed(line: Line, lines: Iterable[Relayed]) -> Iterator[Found | Refused]:
@@ -169,6 +216,6 @@ FORMAT = LineFormat(
     signatures=SIGNATURES,
     read=read,
     settle=settle,
-    samples=SAMPLES,
-    non_samples=NON_SAMPLES,
+    samples=(*SAMPLES, *(sample for topic in _TOPICS for sample in topic.SAMPLES)),
+    non_samples=(*NON_SAMPLES, *(text for topic in _TOPICS for text in topic.NON_SAMPLES)),
 )

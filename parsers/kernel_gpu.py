@@ -24,12 +24,14 @@ IDENTITY, SERIAL, LOST, LOADED, BOOTED = "identity", "serial", "lost", "loaded",
 
 SIGNATURES: Final = (
     rb"fallen off the bus",
-    rb"NVRM: GPU (?:at|Board Serial)",
+    rb"NVRM: GPU at ",
+    rb"NVRM: GPU Board Serial",
     rb"GPU serial number is",
     rb"NVRM: loading NVIDIA",
-    rb"NVRM: The NVIDIA (?:probed )?GPU",
+    rb"NVRM: The NVIDIA GPU",
+    rb"NVRM: The NVIDIA probed GPU",
     rb"RmInitAdapter failed",
-    rb"Linux version \d",
+    rb"Linux version ",
 )
 
 _ADDRESS: Final = rb"(?:PCI:)?(?P<pci>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
@@ -43,18 +45,24 @@ _LOST: Final = re.compile(rb"NVRM: GPU (?:at )?" + _ADDRESS + rb":?(?: GPU)? has
 _LOST_AT_PROBE: Final = re.compile(rb"NVRM: The NVIDIA (?:probed )?GPU " + _ADDRESS)
 _PROBE_LINES: Final = 5
 _NO_START: Final = re.compile(rb"NVRM: GPU " + _ADDRESS + rb": RmInitAdapter failed")
-_LOAD: Final = re.compile(rb"NVRM: loading NVIDIA UNIX ")
-_BOOT: Final = re.compile(rb"Linux version \d")
+# The version stands behind two blanks; the words before it say which flavour of the module it is.
+_LOAD: Final = re.compile(
+    rb"NVRM: loading NVIDIA UNIX (?:(?:[\w.-]{1,20} ){1,8}? ?(?P<version>\d{2,4}\.\d{1,4}(?:\.\d{1,4})?)\b)?"
+)
+_BOOT: Final = re.compile(rb"Linux version (?P<version>\d\S{1,100}) \(")
 
 
 def read_gpu_line(message: bytes, following: bytes) -> tuple[Row, str] | None:
     """The row of such a line and its mark; None if it is none."""
     if message.startswith(b"Linux version "):
-        return (NodeEvent(kind="boot"), BOOTED) if _BOOT.match(message) else None
+        boot = _BOOT.match(message)
+        return None if boot is None else (NodeEvent(kind="boot", device=f"Linux {_text(boot['version'])}"), BOOTED)
     if not message.startswith(b"NVRM: "):
         return None
-    if _LOAD.match(message):
-        return NodeEvent(kind="driver_load", device="nvidia"), LOADED
+    load = _LOAD.match(message)
+    if load is not None:
+        version = load["version"]
+        return NodeEvent(kind="driver_load", device=f"nvidia {_text(version)}" if version else "nvidia"), LOADED
     uuid = _UUID.match(message)
     if uuid is not None:
         identity = Gpu(pci=pci_of(uuid["pci"]), gpu_uuid=uuid["uuid"].decode("ascii"), how_known="kernel log")
@@ -79,3 +87,7 @@ def read_gpu_line(message: bytes, following: bytes) -> tuple[Row, str] | None:
     if failed is not None:
         return NodeEvent(kind="gpu_init_failed", device=pci_of(failed["pci"])), ""
     return None
+
+
+def _text(data: bytes) -> str:
+    return data.decode("ascii", "backslashreplace")

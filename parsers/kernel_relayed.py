@@ -3,7 +3,8 @@
     {"Event detail":{"Reason":"NvidiaGpuXidErrorPendingReplacement","Message":"NVRM: Xid (PCI:0000:9d:00): 74, ..."}}
     {"streams":[{"stream":{"host":"gpu017"},"values":[["1760000000000000000","NVRM: Xid (PCI:0000:3b:00): 45, ..."]]}]}
 
-The agent's own clock says when it noticed; only Loki hands on the time of the line.
+The agent's own clock says when it noticed; only Loki hands on the time of the line. Records of log stores are read as
+envelopes (:mod:`aftershock.parsers.envelopes.records`); here is what is left.
 https://grafana.com/docs/loki/latest/reference/loki-http-api/
 """
 
@@ -17,18 +18,22 @@ import orjson
 
 from aftershock.parsers.clock import NO_CLOCK, Reading
 from aftershock.parsers.envelopes import unwrap
+from aftershock.parsers.envelopes.layer import clocks_together
+from aftershock.parsers.envelopes.records import is_output_of_container
 from aftershock.parsers.formats import Envelope
 
 _DEEPEST: Final = 24
 _HOST_KEYS: Final = (
     *("host", "hostname", "_HOSTNAME", "node", "nodename", "node_name", "nodeName", "Hostname", "HostName", "instance"),
 )
+# What dashboards, queries and alert rules look for; nobody passes on an event under these keys.
+_RULE_KEYS: Final = frozenset({"expr", "query", "pattern", "regex", "regexp", "match", "title", "legendFormat"})
 _HINT: Final = re.compile(rb"S?Xid \(")
 # A member of an object, or an element of an array, on a line of its own.
-_MEMBER: Final = re.compile(rb'\s*(?:"[^"\\]{1,80}"\s*:\s*)?("(?:[^"\\]|\\.)*")\s*,?\s*\Z')
+_MEMBER: Final = re.compile(rb'\s*(?:"(?P<key>[^"\\]{1,80})"\s*:\s*)?(?P<text>"(?:[^"\\]|\\.)*")\s*,?\s*\Z')
 
 # level=error msg="NVRM: Xid (...)": the records of agents written in Go.
-_LOGFMT: Final = re.compile(rb'\b(?:msg|message|log|line)=("NVRM: Xid \((?:[^"\\]|\\.)*")')
+_LOGFMT: Final = re.compile(rb'\b(?:msg|message|log|line)=(?P<text>"NVRM: Xid \((?:[^"\\]|\\.)*")')
 
 
 class Relayed(NamedTuple):
@@ -59,13 +64,20 @@ def _document(text: bytes) -> Any:
     first = text.lstrip()[:1]
     if first not in (b"{", b"["):
         found = _MEMBER.match(text) if first == b'"' else _LOGFMT.search(text)
-        if found is None:
+        if found is None or (first == b'"' and _is_quotation(text, found)):
             return None
-        text = found[1]
+        text = found["text"]
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
+
+
+def _is_quotation(text: bytes, found: re.Match[bytes]) -> bool:
+    """Whether a string alone on a line is somebody's quotation, or a member that says what to look for."""
+    if found["key"] is not None:
+        return found["key"].decode("utf-8", "replace") in _RULE_KEYS
+    return text[:1] == b'"' and not text.rstrip().endswith(b",")
 
 
 def _walk(value: Any, host: str | None, depth: int) -> Iterator[Relayed]:
@@ -80,20 +92,22 @@ def _walk(value: Any, host: str | None, depth: int) -> Iterator[Relayed]:
         host = _host_of(value) or host
         if isinstance(value.get("stream"), dict) and isinstance(value.get("values"), list):
             host = _host_of(value["stream"]) or host
+            of_container = is_output_of_container((value["stream"],))
             for entry in value["values"]:
-                yield from _loki_entry(entry, host)
+                yield from _loki_entry(entry, host, of_container=of_container)
             return
-        for member in value.values():
-            yield from _walk(member, host, depth + 1)
+        for key, member in value.items():
+            if key not in _RULE_KEYS:
+                yield from _walk(member, host, depth + 1)
 
 
-def _loki_entry(entry: Any, host: str | None) -> Iterator[Relayed]:
-    """``["1760000000000000000", "line"]``: nanoseconds since 1970."""
+def _loki_entry(entry: Any, host: str | None, *, of_container: bool) -> Iterator[Relayed]:
+    """``["1760000000000000000", "line"]``: nanoseconds since 1970; of a container's output when it was collected."""
     if not (isinstance(entry, list) and len(entry) >= 2 and all(isinstance(part, str) for part in entry[:2])):
         return
     stamp = entry[0]
     reading = NO_CLOCK
-    if stamp.isascii() and stamp.isdigit() and len(stamp) <= 20:
+    if not of_container and stamp.isascii() and stamp.isdigit() and len(stamp) <= 20:
         reading = Reading("epoch", int(stamp) // 1000, None, None, 1, stamp)
     yield from _lines_of(entry[1], host, reading)
 
@@ -105,10 +119,7 @@ def _lines_of(value: str, host: str | None, reading: Reading) -> Iterator[Relaye
     for line in text.split(b"\n"):
         if _HINT.search(line):
             envelope = unwrap(line)
-            own = envelope.reading
-            yield Relayed(
-                envelope, envelope.host or host, own if own.kind != "none" or reading is NO_CLOCK else reading
-            )
+            yield Relayed(envelope, envelope.host or host, clocks_together(reading, envelope.reading))
 
 
 def _host_of(members: Mapping[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""Joins what the kernel says over several lines: twins of Xid 79, identities of GPUs, blocks of PCIe errors."""
+"""Joins what the kernel says over several lines: twins of Xid 79, identities of GPUs, rows about hosts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Final
 
 from aftershock.parsers.clock import SECOND, micros_between
 from aftershock.parsers.formats import Found
+from aftershock.parsers.kernel_catalog import NVLINK5, decode_nvlink5, driver_of
 from aftershock.parsers.kernel_gpu import BOOTED, IDENTITY, LOADED, LOST, SERIAL
+from aftershock.parsers.kernel_joins import join_hosts
 from aftershock.parsers.kernel_pcie import REPORT, join_reports
-from aftershock.schemas.events import GpuError
+from aftershock.schemas.events import GpuError, NodeEvent
 from aftershock.schemas.topology import Gpu
 
 # The driver prints Xid 79 and its twin within a millisecond; syslog may stamp them a few seconds apart.
@@ -21,15 +23,31 @@ _TWIN_BYTES: Final = 2048
 
 def settle(found: list[Found]) -> list[Found]:
     """All rows of one source in the order of their offsets, with what belongs together joined."""
+    if any(isinstance(item.row, GpuError) and item.row.code in NVLINK5 for item in found):
+        _decode_links(found)
     if not any(item.mark for item in found):
         return found
     if any(item.mark == REPORT for item in found):
         found = join_reports(found)
+    found = join_hosts(found)
     if any(item.mark == LOST for item in found):
         found = _without_twins(found)
     if any(item.mark in (IDENTITY, SERIAL) for item in found):
         found = _with_identities(found)
     return found
+
+
+def _decode_links(found: list[Found]) -> None:
+    """Read the words of NVLink 5 errors by the driver that was loaded last on the host, in the same boot."""
+    drivers: dict[str | None, int | None] = {}
+    for item in found:
+        row, host = item.row, _host(item)
+        if item.mark == BOOTED:
+            drivers.pop(host, None)
+        elif item.mark == LOADED and isinstance(row, NodeEvent):
+            drivers[host] = driver_of(row.message)
+        elif isinstance(row, GpuError) and row.family == "xid" and row.code in NVLINK5:
+            decode_nvlink5(row, drivers.get(host))
 
 
 def _host(item: Found) -> str | None:

@@ -17,7 +17,8 @@ MASK: Final = "***"
 
 # Any of these must stand in a text for a credential to stand in it: most texts are let go after one search.
 _HINT: Final = re.compile(
-    r"(?i)://|bearer|basic|token|passw|pwd|secret|key|credential|authoriz|connection|sig|eyJ|ASIA|AKIA|gh[pousr]_|hf_|sk-|xox"
+    r"(?i)://|-u |--user|--proxy-user|bearer|basic|token|passw|pwd|secret|key|credential|authoriz|connection|sig"
+    r"|eyJ|ASIA|AKIA|gh[pousr]_|hf_|sk-|xox"
 )
 
 # A name that promises a secret. It begins where a word begins, so that a long word is looked through once. PWD is the
@@ -38,6 +39,8 @@ _RULES: Final = (
     (re.compile(rf"(?i)({_NAME})(['\"]?\s?[=:]\s?){_VALUE}"), rf"\1\2{MASK}"),
     # --token value
     (re.compile(rf"(?i)(?<!\S)(--?{_NAME.replace('(?<![A-Za-z0-9_.-])', '')})(\s){_VALUE}"), rf"\1\2{MASK}"),
+    # curl -u name:value
+    (re.compile(r"(?<!\S)(-u|--user|--proxy-user)([ =])([^\s:]+:)[^\s'\"]+"), rf"\1\2\3{MASK}"),
     # ?sig=value of signed URLs
     (re.compile(r"(?i)([?&](?:sig|signature|x-amz-signature|x-amz-credential)=)[^&\s]+"), rf"\1{MASK}"),
     # Keys that tell themselves by their shape: AWS, GitHub, Hugging Face, OpenAI-like, Slack, JSON web tokens

@@ -15,13 +15,19 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from aftershock.parsers.clock import DAY, MINUTE, SECOND, YEARLESS, Reading, day_micros, zone_offset_micros
+from aftershock.parsers.clock import (
+    BOOT_RESTART,
+    DAY,
+    MINUTE,
+    SECOND,
+    YEARLESS,
+    Reading,
+    day_micros,
+    zone_offset_micros,
+)
 
 HALF_YEAR: Final = 183 * DAY
 HOUR: Final = 60 * MINUTE
-
-# A boot-relative clock that goes back by more than this began again; less is disorder between processors.
-BOOT_RESTART: Final = 5 * SECOND
 
 # Zones are multiples of a quarter of an hour; an anchor further off than this from one says nothing about the zone.
 QUARTER: Final = 15 * MINUTE
@@ -83,20 +89,27 @@ def _offset_at(zone: str, wall_minute: int) -> tuple[int, bool]:
 
 
 class SourceClock:
-    """The clock of one source, fitted from all its readings in the order of their offsets."""
+    """The clock of one source, fitted from all its readings in the order of their offsets.
 
-    def __init__(self, readings: Iterable[tuple[int, Reading]], rules: ClockRules) -> None:
+    ``sections``: offsets at which another text begins within the source (a file within a file). Years and boots are not
+    followed over them; zones and full dates, which are those of the host, hold for all.
+    """
+
+    def __init__(
+        self, readings: Iterable[tuple[int, Reading]], rules: ClockRules, sections: Iterable[int] = ()
+    ) -> None:
         self._rules = rules
         ordered = sorted(readings, key=lambda pair: pair[0])
+        self._sections = sorted(sections)
         self.has_local = any(reading.kind in ("local", "yearless") for _, reading in ordered)
-        self._years = _Years(ordered, rules.year)
+        self._years = self._fit_years(ordered)
         self._anchors = self._fit_anchors(ordered)
         self._boots = self._fit_boots(ordered)
 
     @property
     def lacks_year(self) -> bool:
         """Whether dates without a year stand in the source and nothing says which year it was."""
-        return self._years.unknown
+        return any(years.unknown for years in self._years)
 
     @property
     def zone_basis(self) -> str | None:
@@ -123,12 +136,6 @@ class SourceClock:
             return by_wall
         return self._boots.at(offset, reading)
 
-    def wall_to_utc(self, offset: int, wall: int | None, reading: Reading) -> int | None:
-        """UTC of another wall clock of the same record (a row with several times)."""
-        if wall is None:
-            return None
-        return self._by_wall(offset, reading._replace(wall=wall)).time
-
     def _by_wall(self, offset: int, reading: Reading) -> Resolved:
         error = reading.resolution / SECOND
         if reading.wall is None or reading.kind == "none":
@@ -138,7 +145,7 @@ class SourceClock:
         wall: int | None = reading.wall
         year_basis = None
         if reading.kind == "yearless":
-            wall, year_basis = self._years.at(offset, reading.wall)
+            wall, year_basis = self._years[self._section_of(offset)].at(offset, reading.wall)
             if wall is None:
                 return UNKNOWN
         basis = self.zone_basis
@@ -152,6 +159,17 @@ class SourceClock:
         if basis == "zoned" and year_basis:
             basis = year_basis
         return Resolved(wall - shift, basis, error + (HOUR / SECOND if twice else 0.0))
+
+    def _section_of(self, offset: int) -> int:
+        return bisect.bisect_right(self._sections, offset)
+
+    def _fit_years(self, ordered: Sequence[tuple[int, Reading]]) -> list[_Years]:
+        if not self._sections:
+            return [_Years(ordered, ordered, self._rules.year)]
+        parts: list[list[tuple[int, Reading]]] = [[] for _ in range(len(self._sections) + 1)]
+        for pair in ordered:
+            parts[self._section_of(pair[0])].append(pair)
+        return [_Years(part, ordered, self._rules.year) for part in parts]
 
     def _fit_anchors(self, ordered: Sequence[tuple[int, Reading]]) -> list[tuple[int, int]]:
         """(offset in the file, zone offset) from lines that print an absolute time beside a local one."""
@@ -180,13 +198,15 @@ class SourceClock:
             if reading.boot is not None:
                 wall = self._by_wall(offset, reading)
                 pairs.append((offset, reading.boot, wall))
-        return _Boots(pairs)
+        return _Boots(pairs, self._sections)
 
 
 class _Years:
     """Years of year-less dates: the order of the file shows where a year ends, an anchor says which one it was."""
 
-    def __init__(self, ordered: Sequence[tuple[int, Reading]], year: int | None) -> None:
+    def __init__(
+        self, ordered: Sequence[tuple[int, Reading]], whole: Sequence[tuple[int, Reading]], year: int | None
+    ) -> None:
         self._offsets: list[int] = []
         self._turns: list[int] = []  # years since the first record
         self._first: int | None = None
@@ -210,7 +230,8 @@ class _Years:
             self._first = year
             self.basis = ""  # stated, not inferred
         else:
-            self._first = self._from_anchor(ordered)
+            # A date of the same text is nearer than one of another text in the source.
+            self._first = self._from_anchor(ordered) or self._from_anchor([*ordered, *whole])
 
     def _from_anchor(self, ordered: Sequence[tuple[int, Reading]]) -> int | None:
         """The year of the first record, from the first line that states a full date."""
@@ -259,13 +280,15 @@ def _nearest_year(wall: int, absolute: int) -> int | None:
 class _Boots:
     """Boot segments of a source, each with the offset between its boot-relative clock and the wall clock."""
 
-    def __init__(self, pairs: Sequence[tuple[int, int, Resolved]]) -> None:
+    def __init__(self, pairs: Sequence[tuple[int, int, Resolved]], sections: Sequence[int]) -> None:
         self._starts: list[int] = []
         self._fits: list[_BootFit | None] = []
         segment: list[tuple[int, Resolved]] = []
         highest = -1
+        section = 0
         for offset, boot, wall in pairs:
-            if highest >= 0 and boot < highest - BOOT_RESTART:
+            before, section = section, bisect.bisect_right(sections, offset)
+            if highest >= 0 and (boot < highest - BOOT_RESTART or section != before):
                 self._fits.append(_fit(segment))
                 segment, highest = [], -1
             if not segment:

@@ -6,7 +6,6 @@ lock while it scans, so that several threads scan several blocks at once.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
@@ -31,7 +30,6 @@ class Scanner:
         self._lock = threading.Lock()
         self._per_thread = threading.local()
         self._database: hyperscan.Database | None = None
-        self._inner = [re.compile(b"|".join(b"(?:%s)" % s for s in fmt.signatures)) for fmt in self.formats]
 
     def hits(self, data: memoryview | bytes) -> list[tuple[int, int]]:
         """All (end of match, index of format) in ``data``, sorted; the index is ``HIDDEN`` for a hiding envelope."""
@@ -48,7 +46,7 @@ class Scanner:
 
     def inside(self, message: bytes) -> list[int]:
         """Indexes of the formats whose signature stands in a message that an envelope had hidden."""
-        return [i for i, pattern in enumerate(self._inner) if pattern.search(message)]
+        return sorted({index for _, index in self.hits(message) if index != HIDDEN})
 
     def warm(self) -> None:
         """Compile the patterns now. The compiler releases the interpreter lock, so a thread may do this early."""

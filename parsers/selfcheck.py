@@ -9,6 +9,7 @@ from typing import Any
 from aftershock.parsers.blocks import Mark
 from aftershock.parsers.detect import Detected
 from aftershock.parsers.formats import Expect, Format, Found, LineFormat, Sample
+from aftershock.parsers.registry import line_formats
 from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.settle import SourceRules, settle_source
 from aftershock.parsers.source import read_stream
@@ -30,7 +31,10 @@ def rows_of_text(text: str | bytes, fmt: Format, rules: SourceRules = SAMPLE_RUL
     for block in read_stream(io.BytesIO(data), detected):
         found += block.found
         marks += block.marks
-    return settle_source(found, marks, rules, {fmt.name: fmt}.get).rows
+    # A document may hold lines of other formats.
+    inside = () if isinstance(fmt, LineFormat) else line_formats()
+    known: dict[str, Format] = {one.name: one for one in (*inside, fmt)}
+    return settle_source(found, marks, rules, known.get).rows
 
 
 def problems_of(fmt: Format) -> list[str]:

@@ -11,15 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from aftershock.parsers.blocks import Mark
+from aftershock.parsers.clock import Reading
 from aftershock.parsers.fold import fold
-from aftershock.parsers.formats import Format, Found
+from aftershock.parsers.formats import SECTION, Format, Found
 from aftershock.parsers.hosts import HostNames
+from aftershock.parsers.kernel_catalog import describe
 from aftershock.parsers.resolve import ClockRules, Resolved, SourceClock
 from aftershock.schemas.columns import Row
-from aftershock.schemas.events import EventRow, SchedulerEvent
+from aftershock.schemas.events import EventRow, GpuError, SchedulerEvent
 from aftershock.schemas.provenance import Source
 from aftershock.schemas.sessions import Session
-from aftershock.schemas.topology import Gpu
+from aftershock.schemas.topology import Gpu, Host
 
 NO_YEAR = "dates without a year, and nothing says which: give --year, or year in the configuration"
 
@@ -43,10 +45,15 @@ class SourceRules:
 
 @dataclass
 class Settled:
-    """The rows of one source, times resolved, in the order of their offsets, and what to say about the source."""
+    """The rows of one source, times resolved, in the order of their offsets, and what to say about the source.
+
+    clocks: for each row its clock and that of its last occurrence, as printed: they tell how far apart two rows are
+        also where no time in UTC is known.
+    """
 
     rows: list[Row]
     source: Source
+    clocks: list[tuple[Reading, Reading]] = field(default_factory=list)
 
 
 def settle_source(
@@ -61,9 +68,10 @@ def settle_source(
         items = fold(items, rules.burst_gap)
     items = _joined(items, format_named)
     readings = [(item.offset, item.reading) for item in items] + [(mark.offset, mark.reading) for mark in marks]
-    clock = SourceClock(readings, rules.clock)
+    clock = SourceClock(readings, rules.clock, [mark.offset for mark in marks if mark.envelope == SECTION])
     rows = [_resolved(item, clock, rules) for item in items]
-    return Settled(rows, _describe(rows, marks, clock, rules))
+    clocks = [(item.reading, item.last or item.reading) for item in items]
+    return Settled(rows, _describe(rows, marks, clock, rules), clocks)
 
 
 def _joined(items: list[Found], format_named: Callable[[str], Format | None]) -> list[Found]:
@@ -83,15 +91,15 @@ def _resolved(item: Found, clock: SourceClock, rules: SourceRules) -> Row:
     when = clock.resolve(item.offset, item.reading)
     if isinstance(row, EventRow):
         _place_event(row, item, when, clock, rules)
+        if isinstance(row, GpuError):
+            describe(row, item.format)
     elif isinstance(row, Session):
-        for name in ("submit_time", "start_time", "end_time"):
-            setattr(row, name, clock.wall_to_utc(item.offset, getattr(row, name), item.reading))
-        row.time_basis, row.time_error_s = when.basis, when.error_s
+        _place_session(row, item, clock)
         row.cluster = rules.cluster or row.cluster
         row.hosts = _names(row.hosts, rules)
         row.excluded_hosts = _names(row.excluded_hosts, rules)
         row.sources = [f"{rules.source}:{item.offset}"]
-    elif isinstance(row, Gpu):
+    elif isinstance(row, (Gpu, Host)):
         row.cluster = rules.cluster or row.cluster
         row.host = rules.names.of(row.host) or rules.names.of(rules.host)
         row.valid_from = when.time
@@ -113,6 +121,18 @@ def _place_event(row: EventRow, item: Found, when: Resolved, clock: SourceClock,
         row.hosts = _names(row.hosts, rules)
 
 
+def _place_session(row: Session, item: Found, clock: SourceClock) -> None:
+    """Resolve the times of a session; its error is that of the least certain of them."""
+    resolved = []
+    for name in ("submit_time", "start_time", "end_time"):
+        wall = getattr(row, name)
+        if wall is not None:
+            resolved.append(clock.resolve(item.offset, item.reading._replace(wall=wall)))
+            setattr(row, name, resolved[-1].time)
+    row.time_basis = resolved[0].basis if resolved else "none"
+    row.time_error_s = max((when.error_s for when in resolved if when.error_s is not None), default=None)
+
+
 def _names(printed: list[str] | None, rules: SourceRules) -> list[str] | None:
     if printed is None:
         return None
@@ -123,7 +143,7 @@ def _describe(rows: Sequence[Row], marks: Sequence[Mark], clock: SourceClock, ru
     times = [row.time for row in rows if isinstance(row, EventRow) and row.time is not None]
     times += [t for row in rows if isinstance(row, Session) for t in (row.submit_time, row.end_time) if t is not None]
     times += [t for mark in marks if (t := clock.resolve(mark.offset, mark.reading).time) is not None]
-    envelopes = Counter(mark.envelope for mark in marks)
+    envelopes = Counter(mark.envelope for mark in marks if mark.envelope != SECTION)
     return Source(
         source=rules.source,
         format=rules.format,

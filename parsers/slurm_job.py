@@ -72,9 +72,9 @@ def session_of(job: JobText, offset: int, record: bytes) -> list[Found | Refused
     elapsed = elapsed_seconds(job.elapsed)
 
     # Where no hosts were given, what stands for a start is the time of the cancel, or a guess of the scheduler.
-    placed = state != "PENDING" and (
-        bool(elapsed) or not (hosts == [] or (job.start is not None and times["start"] is None))
-    )
+    # Hosts that were given are given, also where the start cannot be read.
+    started = not (job.start is not None and times["start"] is None)
+    placed = state != "PENDING" and (bool(elapsed) or bool(hosts) or (hosts is None and started))
     ended = times["end"] is not None if state is None else state not in ("PENDING", "RUNNING")
     if not placed:
         hosts = []

@@ -21,7 +21,7 @@ from typing import Final
 from aftershock.parsers.formats import Found, Head, Line, LineFormat, Refused, Sample, expect
 from aftershock.parsers.hostlist import HostListError
 from aftershock.parsers.slurmctld_joins import settle
-from aftershock.parsers.slurmctld_lines import SIGNATURES, shape_of
+from aftershock.parsers.slurmctld_lines import SIGNATURES, breaks_off, shape_of
 
 # Without an envelope that names the controller only these beginnings are taken: no other program prints them.
 _UNMISTAKABLE: Final = (
@@ -50,12 +50,17 @@ def detects(head: Head) -> float:
 def read(line: Line) -> Iterator[Found | Refused]:
     """The row of a line; a refusal where its host list cannot be read."""
     envelope = line.envelope
-    known = "slurm" in envelope.names or envelope.tag == "slurmctld"
-    if not known and not (envelope.names == ("plain",) and envelope.message.startswith(_UNMISTAKABLE)):
+    # In the foreground, as in a container, the controller puts its name before each line.
+    text = envelope.message.removeprefix(b"slurmctld: ")
+    known = "slurm" in envelope.names or envelope.tag == "slurmctld" or text is not envelope.message
+    if not known and not (envelope.names == ("plain",) and text.startswith(_UNMISTAKABLE)):
         return
-    message = envelope.message.decode("utf-8", "backslashreplace").strip()
+    message = text.decode("utf-8", "backslashreplace").strip()
     found = shape_of(message)
     if found is None:
+        if breaks_off(message):
+            reason = "slurmctld: the line breaks off, or says it in a way that is not known"
+            yield Refused(line.offset, len(line.text), reason, line.text[:512])
         return
     shape, match = found
     try:

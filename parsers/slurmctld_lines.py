@@ -36,7 +36,7 @@ SIGNATURES: Final = (
     rb"ime limit (?:exhausted|reached) for ",
     rb"Killing (?:JobI[dD]|SLUID)=",
     rb"Removing failed node ",
-    rb"not responding, setting DOWN",
+    rb"not responding, ",
     rb"not resumed by ResumeTimeout",
     rb"unexpectedly rebooted boot_time=",
     rb"now responding",
@@ -90,6 +90,21 @@ def shape_of(message: str) -> tuple[Shape, re.Match[str]] | None:
         if match:
             return shape, match
     return None
+
+
+# How lines begin that say something in every case: one of these that has no shape is a record that was not read.
+_BEGINNING: Final = re.compile(
+    _LEAD
+    + r"""(?: (?<=job_complete:[ ]) <JOB> | Allocate [ ] <JOB> | requeue [ ] job [ ] <JOB> | Requeuing [ ] <JOB>
+    | Nodes [ ] \S+ [ ] not [ ] responding, | (?<=update_node:[ ]) node [ ] \S+ [ ] (?:state|reason) [ ] set
+    | REQUEST_KILL_JOB [ ] <JOB> )""".replace("<JOB>", r"(?:JobI[dD]|SLUID)=\S+"),
+    re.VERBOSE | re.ASCII,
+)
+
+
+def breaks_off(message: str) -> bool:
+    """Whether a message that has no shape began as a record."""
+    return _BEGINNING.match(message) is not None
 
 
 def _job_row(kind: str, match: re.Match[str], hosts: str | None = None) -> SchedulerEvent:

@@ -10,9 +10,9 @@ from typing import BinaryIO, Final, cast
 
 import xxhash
 
-from aftershock.parsers.blocks import BlockResult, Window, read_block, read_blocks
+from aftershock.parsers.blocks import REACH, BlockResult, Window, read_block, read_blocks
 from aftershock.parsers.detect import HEAD_BYTES, Detected, detect
-from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused
+from aftershock.parsers.formats import DocumentFormat, Found, Head, Mark, Refused
 from aftershock.parsers.redact import redact_bytes, redact_row
 from aftershock.parsers.scan import scanner_for
 from aftershock.parsers.streams import StreamError, compression_of, decompressed
@@ -83,9 +83,15 @@ def base_name(source: str) -> str:
 def read_range(opened: Opened, begin: int, stop: int, opener: Opener = open_local) -> BlockResult:
     """The lines of a splittable source that start in [begin, stop)."""
     with opener(opened.file.path) as stream:
-        base = max(0, begin - 1)
+        base = max(0, begin - REACH)
         stream.seek(base)
-        return read_block(Window(stream, base), begin, stop, scanner_for(opened.detected.formats))
+        window = Window(stream, base)
+        result = read_block(window, begin, stop, scanner_for(opened.detected.formats))
+    if begin <= window.until < stop:
+        # The plan cut the file by its size: what was there then is gone (copytruncate, or a writer that began again).
+        reason = f"the file became shorter while it was read: {stop - window.until} bytes of this part are missing"
+        result.refused.append((opened.detected.format or "", Refused(window.until, 0, reason)))
+    return result
 
 
 def read_whole(opened: Opened, opener: Opener = open_local) -> Iterator[BlockResult]:
@@ -174,14 +180,16 @@ def _read_document(stream: BinaryIO, fmt: DocumentFormat) -> Iterator[BlockResul
     while True:
         result = BlockResult()
         damage: StreamError | None = None
+        ended = True
         try:
             for item in itertools.islice(items, DOCUMENT_ROWS):
+                ended = False
                 _sort_in(item, fmt.name, result)
         except StreamError as error:
             damage = error  # what was read before it counts
         result.lines, lines = tally.line_count() - lines, tally.line_count()
         result.bytes, taken = tally.bytes - taken, tally.bytes
-        ended = not result.records or damage is not None
+        ended = ended or damage is not None
         if ended:
             result.pieces.append((0, tally.digest.hexdigest()))
         yield result
@@ -191,11 +199,14 @@ def _read_document(stream: BinaryIO, fmt: DocumentFormat) -> Iterator[BlockResul
             return
 
 
-def _sort_in(item: Found | Refused, format_name: str, result: BlockResult) -> None:
+def _sort_in(item: Found | Refused | Mark, format_name: str, result: BlockResult) -> None:
+    if isinstance(item, Mark):
+        result.marks.append(item)
+        return
     result.records += 1
     if isinstance(item, Refused):
         result.refused.append((format_name, item))
     else:
-        item.format = format_name
+        item.format = item.format or format_name
         redact_row(item.row)
         result.found.append(item)

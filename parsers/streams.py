@@ -49,18 +49,12 @@ def decompressed(raw: BinaryIO, kind: str | None) -> BinaryIO:
     if kind is None:
         return raw
     counted = _Counted(raw)
-    opened: Any
-    if kind == "gzip":
-        opened = gzip.GzipFile(fileobj=cast(Any, counted), mode="rb")
-    elif kind == "zstd":
-        opened = zstandard.ZstdDecompressor(max_window_size=MEMORY_LIMIT).stream_reader(
-            cast(Any, counted), read_across_frames=True
-        )
-    elif kind == "bzip2":
-        opened = _Members(counted, bz2.BZ2Decompressor)
-    else:
-        opened = _Members(counted, lambda: lzma.LZMADecompressor(memlimit=MEMORY_LIMIT))
+    opened = _gunzipped(counted) if kind == "gzip" else _Members(counted, _FRESH[kind])
     return cast(BinaryIO, _Limited(opened, counted))
+
+
+def _gunzipped(counted: _Counted) -> gzip.GzipFile:
+    return gzip.GzipFile(fileobj=cast(Any, counted), mode="rb")
 
 
 class _Counted(io.RawIOBase):
@@ -92,12 +86,20 @@ class _Members(io.RawIOBase):
         self._fresh = fresh
         self._member = fresh()
         self._left = b""
+        self._ready = b""
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        wanted = size if size > 0 else 1 << 20
+        wanted = size if size > 0 else PIECE
+        if not self._ready:
+            self._ready = self._decompressed(wanted)
+        data, self._ready = self._ready[:wanted], self._ready[wanted:]
+        return data
+
+    def _decompressed(self, wanted: int) -> bytes:
+        """The next bytes, some more than wanted perhaps; none at the end."""
         while True:
             if self._member.eof:
                 rest = (self._member.unused_data or self._raw.read(1 << 16)).lstrip(b"\0")
@@ -112,6 +114,40 @@ class _Members(io.RawIOBase):
             self._left = b""
             if data:
                 return cast(bytes, data)
+
+
+class _ZstdFrame:
+    """A zstd frame with the interface of the bz2 and lzma decompressors: it knows whether it came to its end."""
+
+    # A few bytes may stand for a whole block of 128 KiB: fed in small pieces, none of them can grow out of bounds.
+    _FEED: Final = 512
+
+    def __init__(self) -> None:
+        self._frame = zstandard.ZstdDecompressor(max_window_size=MEMORY_LIMIT).decompressobj()
+        self._pending = memoryview(b"")
+        self.eof = False
+        self.needs_input = True
+        self.unused_data = b""
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+        if data:
+            self._pending = memoryview(bytes(self._pending) + data)
+        out = b""
+        while self._pending and not out and not self.eof:
+            piece, self._pending = self._pending[: self._FEED], self._pending[self._FEED :]
+            out = self._frame.decompress(bytes(piece))
+            self.eof = self._frame.eof
+        if self.eof:
+            self.unused_data = self._frame.unused_data + bytes(self._pending)
+        self.needs_input = not self._pending
+        return out
+
+
+_FRESH: Final[dict[str, Callable[[], Any]]] = {
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(memlimit=MEMORY_LIMIT),
+    "zstd": _ZstdFrame,
+}
 
 
 class _Limited(io.RawIOBase):

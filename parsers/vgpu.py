@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from aftershock.parsers.formats import Found, Head, Line, LineFormat, Refused, Sample, expect
+from aftershock.parsers.kernel_text import is_by
 from aftershock.schemas.events import GpuError
 
+_WRITERS: Final = ("nvidia-vgpu", "vmiop", "kernel")
 _XID: Final = re.compile(
-    rb"(?:[\w.-]{1,40}(?:\[\d{1,10}\])?: )?(?:(?:error|notice): )?"
+    rb"(?:(?:nvidia-vgpu[\w.-]{0,32}|vmiop[\w-]{0,16})(?:\[\d{1,10}\])?: )?(?:(?:error|notice): )?"
     rb"vmiop_log: \(0x[0-9a-fA-F]{1,8}\): XID (?P<code>\d{1,9}) detected on "
 )
 
@@ -24,7 +26,7 @@ def read(line: Line) -> Iterator[Found | Refused]:
     """The row of an Xid that a guest met."""
     envelope = line.envelope
     found = _XID.match(envelope.message)
-    if found is None:
+    if found is None or not is_by(envelope, _WRITERS):
         return
     row = GpuError(
         family="xid",
@@ -47,7 +49,7 @@ FORMAT = LineFormat(
     url="https://docs.nvidia.com/vgpu/latest/grid-vgpu-user-guide/",
     tables=("gpu_errors",),
     detects=detects,
-    signatures=(rb"XID \d{1,9} detected on ",),
+    signatures=(rb"XID [0-9]",),
     read=read,
     samples=(
         Sample(

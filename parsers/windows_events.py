@@ -98,7 +98,7 @@ FORMAT = LineFormat(
     url="https://learn.microsoft.com/windows/win32/wes/eventschema-elements",
     tables=("gpu_errors",),
     detects=detects,
-    signatures=(rb"Source:\s{1,20}nvlddmkm", rb"Provider Name=['\"]nvlddmkm['\"]"),
+    signatures=(rb"nvlddmkm",),
     read=read,
     samples=(
         Sample(

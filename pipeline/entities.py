@@ -9,18 +9,25 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from aftershock.parsers.transit import origin_of, rows_of
+from aftershock.pipeline.episodes import EpisodeRules, link_episodes
 from aftershock.pipeline.exclusions import find_exclusions
-from aftershock.pipeline.keys import partitioned
+from aftershock.pipeline.host_table import merge_hosts
+from aftershock.pipeline.identity import identify, merge_gpus
+from aftershock.pipeline.keys import DONE, partitioned
 from aftershock.pipeline.occurrences import check_names, give_ids, merge_occurrences
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.retries import RetryRules, link_retries
 from aftershock.pipeline.sessions import SessionRules, build_sessions
+from aftershock.pipeline.teardown import mark_teardown, placements_of
+from aftershock.pipeline.window import Window
 from aftershock.schemas.columns import Row
-from aftershock.schemas.events import EventRow, SchedulerEvent
+from aftershock.schemas.events import EventRow, GpuError, HealthCheck, NodeEvent, SchedulerEvent
 from aftershock.schemas.sessions import Session
+from aftershock.schemas.topology import Gpu, Host
 
-DONE: Final = "done"
 LINEAGES: Final = "lineages"
+ERRORS: Final = "errors"
+PLACEMENTS: Final = "placements"
 
 T = TypeVar("T")
 
@@ -43,50 +50,89 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> list[Any]:
 
 
 class MergeOccurrences(beam.PTransform):  # type: ignore[misc]
-    """Events by host to events that stand once, with ids, and the exclusions of each host."""
+    """What hosts said, by host, to events that stand once, with ids and episodes; hosts, GPUs and exclusions."""
 
-    def __init__(self, burst_gap: int) -> None:
+    def __init__(self, burst_gap: int, window: Window) -> None:
         super().__init__()
         self._burst_gap = burst_gap
+        self._window = window
 
     def expand(self, keyed: Any) -> Any:
-        """PCollection[Partition] to PCollection[RecordBatch]."""
+        """PCollection[Partition] to the outputs ``done`` (batches) and ``errors`` (Partition: under one key)."""
+        merge = beam.FlatMap(_merge_partition, self._burst_gap, self._window)
+        return keyed | "GroupHost" >> beam.GroupByKey() | "MergeOccurrence" >> merge.with_outputs(DONE, ERRORS)
+
+
+def _merge_partition(keyed: tuple[int, Iterable[pa.RecordBatch]], burst_gap: int, window: Window) -> Iterator[Any]:
+    rows = _rows(keyed[1])
+    events: list[EventRow] = [row for row in rows if isinstance(row, EventRow)]
+    check_names(events)
+    merged = merge_occurrences(events, burst_gap)
+    said = [row for row in merged if isinstance(row, NodeEvent)]
+    gpus = merge_gpus([row for row in rows if isinstance(row, Gpu)], said)
+    hosts = merge_hosts([row for row in rows if isinstance(row, Host)], said)
+    identify([row for row in merged if isinstance(row, (GpuError, HealthCheck))], gpus)
+    give_ids(merged)
+    link_episodes(merged, EpisodeRules(burst_gap=burst_gap))
+    exclusions = find_exclusions([row for row in merged if isinstance(row, SchedulerEvent)])
+    others = [row for row in merged if not isinstance(row, GpuError)]
+    for batch in _done([*window.kept(others), *window.kept(exclusions), *gpus, *hosts]):
+        yield beam.pvalue.TaggedOutput(DONE, batch)
+    for part in partitioned((row for row in merged if isinstance(row, GpuError)), _all_together, 1):
+        yield beam.pvalue.TaggedOutput(ERRORS, part)
+
+
+def _all_together(_row: Row) -> str:
+    return ""
+
+
+class FollowTeardown(beam.PTransform):  # type: ignore[misc]
+    """GPU errors and placements to errors that know which of them only took down after a fault on another host.
+
+    After folding both are few: they meet under one key.
+    """
+
+    def __init__(self, window: Window) -> None:
+        super().__init__()
+        self._window = window
+
+    def expand(self, errors_and_placements: Any) -> Any:
+        """Two PCollections of Partition to PCollection[RecordBatch]."""
+        follow = beam.FlatMap(_follow_teardown, self._window).with_output_types(pa.RecordBatch)
         return (
-            keyed
-            | "GroupHost" >> beam.GroupByKey()
-            | "MergeOccurrence" >> beam.FlatMap(_merge_partition, self._burst_gap).with_output_types(pa.RecordBatch)
+            errors_and_placements
+            | "ErrorsAndPlacements" >> beam.Flatten()
+            | "GroupCluster" >> beam.GroupByKey()
+            | "FollowFault" >> follow
         )
 
 
-def _merge_partition(keyed: tuple[int, Iterable[pa.RecordBatch]], burst_gap: int) -> Iterator[pa.RecordBatch]:
-    rows: list[EventRow] = _rows(keyed[1])
-    check_names(rows)
-    merged = merge_occurrences(rows, burst_gap)
-    give_ids(merged)
-    exclusions = find_exclusions([row for row in merged if isinstance(row, SchedulerEvent)])
-    yield from _done([*merged, *exclusions])
+def _follow_teardown(keyed: tuple[int, Iterable[pa.RecordBatch]], window: Window) -> Iterator[pa.RecordBatch]:
+    rows = _rows(keyed[1])
+    errors = [row for row in rows if isinstance(row, GpuError)]
+    mark_teardown(errors, placements_of(row for row in rows if isinstance(row, Session)))
+    yield from _done(window.kept(errors))
 
 
 class BuildSessions(beam.PTransform):  # type: ignore[misc]
-    """Job records by job to sessions and their scheduler events, and what links sessions, by lineage."""
+    """Job records by job to sessions and their scheduler events, to what links sessions, and to placements."""
 
-    def __init__(self, rules: SessionRules, partitions: int) -> None:
+    def __init__(self, rules: SessionRules, partitions: int, window: Window) -> None:
         super().__init__()
         self._rules = rules
         self._partitions = partitions
+        self._window = window
 
     def expand(self, keyed: Any) -> Any:
-        """PCollection[Partition] to the outputs ``done`` (batches) and ``lineages`` (Partition)."""
+        """PCollection[Partition] to the outputs ``done`` (batches), ``lineages`` and ``placements`` (Partition)."""
+        build = beam.FlatMap(_build_partition, self._rules, self._partitions, self._window)
         return (
-            keyed
-            | "GroupJob" >> beam.GroupByKey()
-            | "BuildSession"
-            >> beam.FlatMap(_build_partition, self._rules, self._partitions).with_outputs(DONE, LINEAGES)
+            keyed | "GroupJob" >> beam.GroupByKey() | "BuildSession" >> build.with_outputs(DONE, LINEAGES, PLACEMENTS)
         )
 
 
 def _build_partition(
-    keyed: tuple[int, Iterable[pa.RecordBatch]], rules: SessionRules, partitions: int
+    keyed: tuple[int, Iterable[pa.RecordBatch]], rules: SessionRules, partitions: int, window: Window
 ) -> Iterator[Any]:
     sessions: list[Session] = []
     events: list[SchedulerEvent] = []
@@ -98,8 +144,11 @@ def _build_partition(
         sessions += built.sessions
         events += built.events
     give_ids(list[EventRow](events))
-    for batch in _done([*sessions, *events]):
+    for batch in _done([*window.kept(sessions), *window.kept(events)]):
         yield beam.pvalue.TaggedOutput(DONE, batch)
+    together = [session for session in sessions if session.hosts and len(session.hosts) > 1]
+    for part in partitioned(together, _all_together, 1):
+        yield beam.pvalue.TaggedOutput(PLACEMENTS, part)
     users = {session.session_id: session.user for session in sessions}
     requeues = [event for event in events if event.kind == "requeued"]
     linked: list[Any] = [*sessions, *requeues]
@@ -120,22 +169,23 @@ def _lineage(row: Session | SchedulerEvent, users: dict[str | None, str | None])
 class LinkRetries(beam.PTransform):  # type: ignore[misc]
     """Sessions by lineage to retries, chains and the exclusions that follow from them."""
 
-    def __init__(self, rules: RetryRules) -> None:
+    def __init__(self, rules: RetryRules, window: Window) -> None:
         super().__init__()
         self._rules = rules
+        self._window = window
 
     def expand(self, keyed: Any) -> Any:
         """PCollection[Partition] to PCollection[RecordBatch]."""
-        return (
-            keyed
-            | "GroupLineage" >> beam.GroupByKey()
-            | "LinkRetry" >> beam.FlatMap(_link_partition, self._rules).with_output_types(pa.RecordBatch)
-        )
+        link = beam.FlatMap(_link_partition, self._rules, self._window)
+        return keyed | "GroupLineage" >> beam.GroupByKey() | "LinkRetry" >> link.with_output_types(pa.RecordBatch)
 
 
-def _link_partition(keyed: tuple[int, Iterable[pa.RecordBatch]], rules: RetryRules) -> Iterator[pa.RecordBatch]:
+def _link_partition(
+    keyed: tuple[int, Iterable[pa.RecordBatch]], rules: RetryRules, window: Window
+) -> Iterator[pa.RecordBatch]:
     rows = _rows(keyed[1])
     sessions: Sequence[Session] = [row for row in rows if isinstance(row, Session)]
     requeues: Sequence[SchedulerEvent] = [row for row in rows if isinstance(row, SchedulerEvent)]
     linked = link_retries(sessions, requeues, rules)
-    yield from _done([*linked.retries, *linked.chains, *linked.exclusions])
+    retries = window.retries(linked.retries, sessions)
+    yield from _done([*retries, *window.kept(linked.chains), *window.kept(linked.exclusions)])

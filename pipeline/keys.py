@@ -15,6 +15,9 @@ from aftershock.schemas.columns import Row
 BYTES_PER_PARTITION: Final = 64 << 20
 MOST_PARTITIONS: Final = 256
 
+# The output of a step with several outputs that holds finished rows, for the tables.
+DONE: Final = "done"
+
 Partition = tuple[int, pa.RecordBatch]
 RowT = TypeVar("RowT", bound=Row)
 

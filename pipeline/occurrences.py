@@ -7,6 +7,7 @@ count is the largest, not the sum.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import groupby
@@ -14,15 +15,22 @@ from typing import Final
 
 from aftershock.parsers.fold import content_of
 from aftershock.parsers.hosts import domain_of
-from aftershock.schemas.events import EventRow, GpuError, NodeEvent, SchedulerEvent
+from aftershock.schemas.events import EventRow, GpuError, HealthCheck, NodeEvent, SchedulerEvent
 from aftershock.schemas.ids import stable_id
 
 # Columns by which an event is told from another one at the same host and time; the id is made of them.
 _IDENTITY: Final[dict[type[EventRow], tuple[str, ...]]] = {
     GpuError: ("family", "code", "pci", "pid", "link", "message"),
     NodeEvent: ("kind", "device", "pid", "message"),
+    HealthCheck: ("checker", "check", "device", "gpu_uuid", "pci", "message"),
     SchedulerEvent: ("kind", "raw_job_id", "array_task", "hosts", "message"),
 }
+
+# What one log may say of an event and another one leave out, though it is the same event.
+_TOLD_ELSEWHERE: Final = ("host_raw", "gpu_uuid", "gpu_serial", "gpu_index")
+
+# What logrotate and its like put behind the name of a log.
+_ROTATED: Final = re.compile(r"(?:(?:\.\d{1,4}|[-.]\d{8}(?:[-T]?\d{4,6})?|\.old)?(?:\.(?:gz|zst|bz2|xz))?)\Z")
 
 
 class HostClash(Exception):
@@ -65,10 +73,13 @@ def merge_occurrences(rows: Sequence[EventRow], burst_gap: int) -> list[EventRow
 
 
 def _same_thing(row: EventRow) -> Hashable:
-    """What two rows must share: all content but the spelling of the host; and whether their zone is only assumed."""
-    printed, row.host_raw = row.host_raw, None
+    """What two rows must share: all content but the spelling of the host and what other lines told about the GPU."""
+    blank = {name: getattr(row, name) for name in _TOLD_ELSEWHERE if hasattr(row, name)}
+    for name in blank:
+        setattr(row, name, None)
     content = content_of(row.table)(row)
-    row.host_raw = printed
+    for name, value in blank.items():
+        setattr(row, name, value)
     hashable = tuple(tuple(value) if isinstance(value, list) else value for value in content)
     return type(row), row.time_basis == "assumed_zone", hashable
 
@@ -104,6 +115,14 @@ def _overlap(views: list[EventRow], row: EventRow) -> bool:
     )
 
 
+def log_of(source: str | None) -> str:
+    """The log that a file is a part of: ``kern.log.2.gz`` and ``kern.log-20260301`` are parts of ``kern.log``.
+
+    What stands in two parts of one log was written twice; what stands in two logs may have been written once.
+    """
+    return _ROTATED.sub("", source or "")
+
+
 def _error_us(row: EventRow) -> int:
     return round((row.time_error_s or 0.0) * 1_000_000)
 
@@ -112,12 +131,16 @@ def _one_view(views: list[EventRow]) -> EventRow:
     if len(views) == 1:
         return views[0]
     best = min(views, key=lambda row: (row.time_error_s or 0.0, *_by_time(row)))
-    per_source: dict[str | None, int] = defaultdict(int)
+    per_log: dict[str, int] = defaultdict(int)
     for row in views:
-        per_source[row.source] += row.count or 1
-    best.count = max(per_source.values())
+        per_log[log_of(row.source)] += row.count or 1
+    best.count = max(per_log.values())
     best.last_time = max(row.last_time or 0 for row in views if row.time_error_s == best.time_error_s)
     best.sources = _places(views)
+    for name in _TOLD_ELSEWHERE:
+        known = [value for row in views if (value := getattr(row, name, None)) is not None]
+        if known and getattr(best, name) is None:
+            setattr(best, name, min(known))
     return best
 
 

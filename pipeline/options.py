@@ -17,6 +17,11 @@ CONDITIONS: Final = ("rejects", "no-events", "assumed-zone")
 _SECRET_WORDS: Final = ("key", "secret", "token", "password", "credential")
 
 
+def shown(path: str) -> str:
+    """A path as text of the tables: bytes that are no UTF-8 are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 class UsageError(Exception):
     """Wrong use: one line that says what to type."""
 
@@ -42,8 +47,8 @@ class RunOptions:
     def parameters(self) -> dict[str, Any]:
         """What shaped the result, for the manifest: no secrets, no paths but those given."""
         return {
-            "inputs": list(self.inputs),
-            "config": self.config,
+            "inputs": [shown(path) for path in self.inputs],
+            "config": shown(self.config) if self.config else None,
             "timezone": self.timezone,
             "year": self.year,
             "since": self.since,

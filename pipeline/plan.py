@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from aftershock.parsers.detect import rebuild
+from aftershock.parsers.redact import redact
 from aftershock.parsers.source import Opened, Opener, SourceFile, look, open_local
 from aftershock.pipeline.config import Config
+from aftershock.pipeline.options import shown
 
 # Large enough that what a chunk costs besides scanning is lost in it, small enough that a few are in memory at once.
 CHUNK_BYTES: Final = 8 << 20
@@ -96,11 +98,6 @@ def expand(paths: Sequence[str], config: Config, leave_out: Iterable[str] = ()) 
     return inputs
 
 
-def shown(path: str) -> str:
-    """A path as text of the tables: bytes that are no UTF-8 are escaped."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
 def _walk(
     path: str, left_out: set[str], inputs: Inputs, above: set[tuple[int, int]]
 ) -> Iterator[tuple[str, os.stat_result]]:
@@ -124,6 +121,8 @@ def _walk(
     except OSError as error:
         inputs.skip(path, f"cannot be read: {error.strerror or error}")
         return
+    if not names and not above:
+        inputs.skip(path, "an empty folder")
     for name in names:
         yield from _walk(os.path.join(path, name), left_out, inputs, above | {identity})
 
@@ -155,15 +154,19 @@ def _take(found: tuple[str, os.stat_result], config: Config, inputs: Inputs, see
 def _expand_remote(pattern: str, config: Config, inputs: Inputs) -> None:
     from apache_beam.io.filesystems import FileSystems  # noqa: PLC0415 - only where an address asks for it
 
-    found = FileSystems.match([pattern])[0].metadata_list
+    try:
+        found = FileSystems.match([pattern])[0].metadata_list
+        if not found:
+            found = FileSystems.match([pattern.rstrip("/") + "/**"])[0].metadata_list
+    except Exception as error:  # every store has errors of its own, and each is the user's address or set-up
+        reason = redact(str(error).splitlines()[0]) if str(error) else type(error).__name__
+        raise MissingInput(f"{redact(pattern)}: cannot be listed: {reason}") from error
     if not found:
-        found = FileSystems.match([pattern.rstrip("/") + "/**"])[0].metadata_list
-    if not found:
-        raise MissingInput(f"{pattern}: no such object")
+        raise MissingInput(f"{redact(pattern)}: no such object")
     for metadata in sorted(found, key=lambda m: m.path):
         rule = config.source_for(metadata.path)
         forced = rule.format if rule else None
-        inputs.files.append(SourceFile(metadata.path, metadata.path, metadata.size_in_bytes, forced))
+        inputs.files.append(SourceFile(metadata.path, redact(metadata.path), metadata.size_in_bytes, forced))
 
 
 def opener_of(path: str) -> Opener:

@@ -33,6 +33,12 @@ def prepare(options: RunOptions) -> Prepared:
         UsageError, ConfigError, MissingInput: wrong use.
     """
     config = load_config(options.config) if options.config else Config()
+    if not options.out.strip():
+        raise UsageError("--out is empty: name the folder of the result")
+    if "://" in options.out:
+        raise UsageError("--out takes a folder of this machine; copy the result to an object store afterwards")
+    if options.since is not None and options.until is not None and options.since >= options.until:
+        raise UsageError("--since is not before --until")
     out = Path(options.out)
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {options.out}: is a file, not a folder")

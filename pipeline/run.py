@@ -9,16 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from aftershock.parsers.redact import redact
-from aftershock.pipeline.entities import DONE as SESSIONS_DONE
-from aftershock.pipeline.entities import LINEAGES, BuildSessions, LinkRetries, MergeOccurrences
-from aftershock.pipeline.keys import partitions_for
+from aftershock.pipeline.entities import (
+    ERRORS,
+    LINEAGES,
+    PLACEMENTS,
+    BuildSessions,
+    FollowTeardown,
+    LinkRetries,
+    MergeOccurrences,
+)
+from aftershock.pipeline.keys import DONE, partitions_for
 from aftershock.pipeline.options import RunOptions, beam_options, machine_zone
 from aftershock.pipeline.prepare import BURST_GAP, Prepared
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.read import ReadRecords
 from aftershock.pipeline.retries import RetryRules
 from aftershock.pipeline.sessions import SessionRules
-from aftershock.pipeline.settle import DONE, EVENTS, JOBS, SettleRules, SettleSources
+from aftershock.pipeline.settle import EVENTS, JOBS, SettleRules, SettleSources
+from aftershock.pipeline.window import Window
 from aftershock.pipeline.write import WriteTables, commit, now_text, read_part
 from aftershock.schemas import coder as _registered  # noqa: F401 - registers the coder of batches
 from aftershock.schemas.tables import TABLES
@@ -68,12 +76,11 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
         timezone=options.timezone,
         year=options.year,
         machine_zone=machine_zone(),
-        since=options.since,
-        until=options.until,
         burst_gap=BURST_GAP,
         partitions=partitions,
     )
     chains = RetryRules(max_gap_s=config.chains.max_gap_s, success_min_runtime_s=config.chains.success_min_runtime_s)
+    window = Window(options.since, options.until)
     with beam.Pipeline(options=beam_options(options.beam_args)) as pipeline:
         settled = (
             pipeline
@@ -81,13 +88,14 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
             | "ReadRecords" >> ReadRecords(BURST_GAP)
             | "SettleSources" >> SettleSources(rules)
         )
-        events = settled[EVENTS] | "MergeOccurrences" >> MergeOccurrences(BURST_GAP)
+        events = settled[EVENTS] | "MergeOccurrences" >> MergeOccurrences(BURST_GAP, window)
         sessions = settled[JOBS] | "BuildSessions" >> BuildSessions(
-            SessionRules(gpus_per_host=config.cluster.gpus_per_host), partitions
+            SessionRules(gpus_per_host=config.cluster.gpus_per_host), partitions, window
         )
-        linked = sessions[LINEAGES] | "LinkRetries" >> LinkRetries(chains)
+        errors = (events[ERRORS], sessions[PLACEMENTS]) | "FollowTeardown" >> FollowTeardown(window)
+        linked = sessions[LINEAGES] | "LinkRetries" >> LinkRetries(chains, window)
         _ = (
-            (settled[DONE], events, sessions[SESSIONS_DONE], linked)
+            (settled[DONE], events[DONE], errors, sessions[DONE], linked)
             | "AllTables" >> beam.Flatten()
             | "WriteTables" >> WriteTables(staging, options.table_format)
         )

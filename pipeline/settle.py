@@ -14,17 +14,17 @@ from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.settle import SourceRules, settle_source
 from aftershock.parsers.transit import Unpacked, unpack
 from aftershock.pipeline.config import Config
-from aftershock.pipeline.keys import partitioned
+from aftershock.pipeline.keys import DONE, partitioned
 from aftershock.pipeline.quick_beam import beam
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow, SchedulerEvent
 from aftershock.schemas.provenance import Reject, Source
 from aftershock.schemas.sessions import Session
+from aftershock.schemas.topology import Gpu, Host
 
 # Outputs: events by host, job records by job, rows that are done.
 EVENTS: Final = "events"
 JOBS: Final = "jobs"
-DONE: Final = "done"
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,13 @@ class SettleRules:
     """What a run knows about all its sources.
 
     timezone, year: of the command line, before the configuration's own. machine_zone: used where nothing else says
-    which zone, and marked as assumed. since, until: microseconds UTC; what lies wholly outside is left out, what has
-    no known time stays.
+    which zone, and marked as assumed.
     """
 
     config: Config
     timezone: str | None = None
     year: int | None = None
     machine_zone: str = "UTC"
-    since: int | None = None
-    until: int | None = None
     burst_gap: int = 0
     partitions: int = 1
 
@@ -60,18 +57,6 @@ class SettleRules:
             burst_gap=self.burst_gap,
         )
 
-    def within(self, row: Row) -> bool:
-        """Whether a row touches the time that was asked for."""
-        if isinstance(row, EventRow):
-            first, last = row.time, row.last_time
-        elif isinstance(row, Session):
-            first, last = row.submit_time or row.start_time, row.end_time
-        else:
-            return True
-        early = self.since is not None and last is not None and last < self.since
-        late = self.until is not None and first is not None and first >= self.until
-        return not (early or late)
-
 
 def settle_batches(
     source: str, batches: Iterable[pa.RecordBatch], rules: SettleRules
@@ -89,8 +74,7 @@ def settle_batches(
         rejects.append(Reject(source=source, reason=reason))
         got.note = got.note or reason
     _count(described, got, len(rejects))
-    rows = [row for row in settled.rows if rules.within(row)]
-    return rows, described, rejects
+    return settled.rows, described, rejects
 
 
 def _count(described: Source, got: Unpacked, rejects: int) -> None:
@@ -125,10 +109,10 @@ class _Settle(beam.DoFn):  # type: ignore[misc]
         source, batches = keyed
         rows, described, rejects = settle_batches(source, batches, self._rules)
         n = self._rules.partitions
-        events = (row for row in rows if isinstance(row, EventRow) and not _of_job(row))
+        said = (row for row in rows if isinstance(row, (EventRow, Gpu, Host)) and not _of_job(row))
         jobs = (row for row in rows if isinstance(row, Session) or _of_job(row))
-        done = [row for row in rows if not isinstance(row, (EventRow, Session))]
-        for part in partitioned(events, _host_key, n):
+        done = [row for row in rows if not isinstance(row, (EventRow, Gpu, Host, Session))]
+        for part in partitioned(said, _host_key, n):
             yield beam.pvalue.TaggedOutput(EVENTS, part)
         for part in partitioned(jobs, _job_key, n, origin=described.format):
             yield beam.pvalue.TaggedOutput(JOBS, part)
@@ -137,10 +121,11 @@ class _Settle(beam.DoFn):  # type: ignore[misc]
 
 
 def _of_job(row: Row) -> bool:
-    return isinstance(row, SchedulerEvent) and row.raw_job_id is not None
+    # An epilog that fails names its job, but what follows from it follows for the host.
+    return isinstance(row, SchedulerEvent) and row.raw_job_id is not None and row.kind != "epilog_error"
 
 
-def _host_key(row: EventRow) -> str:
+def _host_key(row: EventRow | Gpu | Host) -> str:
     # What a scheduler says of hosts is little, and one line may name many of them or none: it stays together.
     return "" if isinstance(row, SchedulerEvent) else row.host or ""
 

@@ -106,12 +106,18 @@ def commit(staging: Path, out: Path, table_format: str, manifest: Mapping[str, A
     ready = staging / "ready"
     rows = {name: _arrange(table, staging, ready, table_format) for name, table in TABLES.items()}
     text = json.dumps({**manifest, "rows": rows}, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+    encoded = text.encode("utf-8")
+    places = [out / f"{name}.{suffix}" for name in TABLES for suffix in FORMATS]
+    in_the_way = next((place for place in places if place.exists() and not place.is_dir()), None)
+    if in_the_way:
+        raise FileExistsError(f"{in_the_way} is in the way of a table: remove it")
+    # Nothing below can fail for what is in the data; the old result ends here.
     (out / MANIFEST).unlink(missing_ok=True)
     for name in TABLES:
         for suffix in FORMATS:
             shutil.rmtree(out / f"{name}.{suffix}", ignore_errors=True)
         os.rename(ready / f"{name}.{table_format}", out / f"{name}.{table_format}")
-    _write_durably(out / MANIFEST, text)
+    _write_durably(out / MANIFEST, encoded)
     shutil.rmtree(staging, ignore_errors=True)
     return rows
 
@@ -141,11 +147,11 @@ def _row_count(path: Path, table_format: str) -> int:
         return sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
 
 
-def _write_durably(path: Path, text: str) -> None:
+def _write_durably(path: Path, content: bytes) -> None:
     """A file is either the old one or the new one, also after a power cut."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
+    with open(temporary, "wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)

@@ -126,6 +126,23 @@ NODE_EVENT_KINDS = (
     "panic",
     "gpu_lost",
     "driver_load",
+    "driver_unload",
+    "gpu_init_failed",
+    "gpu_reset",
+    "gpu_reset_done",
+    "hard_lockup",
+    "rcu_stall",
+    "trap",
+    "nic_error",
+    "fs_timeout",
+    "fs_restored",
+    "fs_error",
+    "remount_ro",
+    "io_error",
+    "nvme_error",
+    "raid_degraded",
+    "thermal",
+    "power",
 )
 
 
@@ -141,6 +158,18 @@ class NodeEvent(EventRow):
     process: Annotated[str | None, Col("Process name that it is about.")] = None
     value: Annotated[float | None, Col("Number that the line carries; `unit` says of what.")] = None
     unit: Annotated[str | None, Col("Unit of `value`.")] = None
+    severity: Annotated[
+        str | None,
+        Col("Severity, only where the line says so.", values=("fatal", "nonfatal", "correctable", "uncorrectable")),
+    ] = None
+    trust: Annotated[
+        str | None,
+        Col(
+            "Who says so: the kernel, a relaying agent, or a user who wrote to the kernel log; null where it is a "
+            "daemon or a management controller.",
+            values=("kernel", "relayed", "user", "injected"),
+        ),
+    ] = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,6 +181,9 @@ class HealthCheck(EventRow):
     checker: Annotated[str | None, Col("Tool that checked: `dcgmi_diag`, `nvidia_smi`, `nhc` and so on.")] = None
     check: Annotated[str | None, Col("What was checked.")] = None
     result: Annotated[str | None, Col("Result.", values=("pass", "fail", "warn", "skip"))] = None
+    device: Annotated[
+        str | None, Col("What was checked, as the checker names it: `GPU 3`, a sensor, a file system.")
+    ] = None
     gpu_uuid: Annotated[str | None, Col("GPU that was checked.")] = None
     pci: Annotated[str | None, Col("PCI address that was checked, `dddd:bb:dd.f`.")] = None
     value: Annotated[float | None, Col("Measured value.")] = None

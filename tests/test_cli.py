@@ -90,6 +90,21 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_behind_stdout_is_one_line(log: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "aftershock", "parse", str(log)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (1, b"aftershock: cannot write: No space left on device\n")
+
+
+def test_parse_says_when_nothing_is_known(tmp_path: Path) -> None:
+    (tmp_path / "prose.txt").write_text("nothing of interest\n")
+    done = aftershock("parse", tmp_path / "prose.txt")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"no known format" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -103,6 +118,13 @@ def test_a_closed_pipe_is_no_error() -> None:
         (("run", "LOG", "--out", "o", "--fail-on", "rain"), "the conditions are rejects, no-events, assumed-zone"),
         (("run", "LOG", "--out", "o", "--config", "none.toml"), "none.toml"),
         (("run", "LOG", "--out", "o", "--since", "yesterday"), "is not a time"),
+        (("run", "LOG", "--out", ""), "--out is empty"),
+        (("run", "LOG", "--out", "s3://bucket/x"), "--out takes a folder of this machine"),
+        (
+            ("run", "LOG", "--out", "o", "--since", "2026-03-02", "--until", "2026-03-01"),
+            "--since is not before --until",
+        ),
+        (("run", "s3://KEY:s3cr3t@bucket/x", "--out", "o"), "cannot be listed"),
         (("parse", "nothing-there"), "nothing-there: no such file"),
         (("parse", "LOG", "--format", "xml"), "the formats are"),
         (("formats", "xml"), "the formats are"),
@@ -111,7 +133,9 @@ def test_a_closed_pipe_is_no_error() -> None:
 )
 def test_wrong_use_is_one_line_that_says_what_to_type(args: tuple[str, ...], said: str, log: Path) -> None:
     given = [str(log) if arg == "LOG" else str(log.parent.parent / arg) if arg == "o" else arg for arg in args]
-    assert said in one_line(aftershock(*given))
+    text = one_line(aftershock(*given))
+    assert said in text
+    assert "s3cr3t" not in text
     assert not (log.parent.parent / "o").exists()
 
 

@@ -37,7 +37,9 @@ def test_the_readme_shows_the_summary_that_the_demo_prints(tmp_path: Path) -> No
 
 
 def test_the_readme_lists_every_table() -> None:
-    named = {name for cell in re.findall(r"^\| (`.*?`) \|", README, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)}
+    named = {
+        name for cell in re.findall(r"^\| (`.*?`) \|", README, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)
+    }
     assert set(TABLES) <= named
 
 

@@ -12,16 +12,21 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from aftershock.parsers.clock import NO_CLOCK
-from aftershock.parsers.envelopes import container, dmesg, plain, slurm, syslog
+from aftershock.parsers.envelopes import container, dmesg, plain, slurm, stores, syslog
 from aftershock.parsers.envelopes.layer import Layer, clocks_together
 from aftershock.parsers.formats import Envelope
 
-__all__ = ["SIGNATURES", "unwrap"]
+__all__ = ["SIGNATURES", "inside", "layer_of", "lines_within", "unwrap"]
 
 Peel = Callable[[bytes], Layer | None]
 
-# Envelopes that hide their text from a scan of the bytes: a journal entry whose message is an array of numbers.
-SIGNATURES: Final[tuple[bytes, ...]] = (rb'"MESSAGE"\s*:\s*\[',)
+# Envelopes that hide their text from a scan of the bytes: a journal entry whose message is an array of numbers, and
+# lines that a container runtime cut into pieces (CRI says so, docker leaves out the line end).
+SIGNATURES: Final[tuple[bytes, ...]] = (
+    rb'"MESSAGE" ?: ?\[',
+    rb" std(?:out|err) P ",
+    rb'(?:[^n]|[^\\]n)","stream":"std',
+)
 
 # Deeper nesting than this has not been seen, and a line must not be able to ask for more work than its length.
 MOST_LAYERS: Final = 6
@@ -35,11 +40,19 @@ def unwrap(line: bytes) -> Envelope:
     """The envelope of a line and the message inside. The host and the program are those of the outermost layer."""
     text = _clean(line)
     layer = _peel(text, _OUTER)
-    if layer is None:
-        return Envelope(_PLAIN, text)
+    return Envelope(_PLAIN, text) if layer is None else inside(layer)
+
+
+def layer_of(line: bytes) -> Layer | None:
+    """The outermost layer of a line; None if there is none."""
+    return _peel(_clean(line), _OUTER)
+
+
+def inside(layer: Layer) -> Envelope:
+    """The envelope that begins with a layer: the layers inside it are taken off too."""
     if b"\x1b" in layer.rest:  # written as an escape within JSON
         layer = layer._replace(rest=_clean(layer.rest))
-    name, rest, reading, host, tag, facility, level, labels, is_open, stale = layer
+    name, rest, reading, host, tag, facility, level, labels, is_open, stale, weak = layer
     inner = _peel(rest, _OUTER if is_open else _INNER)
     if inner is None:
         return Envelope((name,), rest, reading, host, tag, facility, level, labels)
@@ -47,10 +60,14 @@ def unwrap(line: bytes) -> Envelope:
     merged: Mapping[str, str] | None = labels
     while inner is not None and len(names) < MOST_LAYERS:
         names.append(inner.name)
-        rest = inner.rest
-        if not stale:
+        rest = _COLOUR.sub(b"", inner.rest) if b"\x1b" in inner.rest else inner.rest
+        if inner.labels and "collected" in inner.labels:
+            reading = inner.reading  # whoever stands around a collector came after it
+        elif not stale:
             reading = clocks_together(reading, inner.reading)
-        host = host if host is not None else inner.host
+        if inner.host is not None and (weak or host is None):
+            host = inner.host
+            weak = inner.weak
         tag = tag if tag is not None else inner.tag
         facility = facility if facility is not None else inner.facility
         level = level if level is not None else inner.level
@@ -60,6 +77,20 @@ def unwrap(line: bytes) -> Envelope:
         is_open = inner.open or (is_open and not inner.tag and inner.reading is NO_CLOCK)
         inner = _peel(rest, _OUTER if is_open else _INNER)
     return Envelope(tuple(names), rest.rstrip(b"\r\n"), reading, host, tag, facility, level, merged)
+
+
+def lines_within(envelope: Envelope) -> list[Envelope]:
+    """The lines of a message that has several, each in the same envelope; one that is empty is left out."""
+    name, *deeper = envelope.names
+    closed = envelope.tag is not None
+    lines = []
+    for text in envelope.message.split(b"\n"):
+        if not text.strip():
+            continue
+        _, _, reading, host, tag, facility, level, labels = envelope
+        line = inside(Layer(name, text, reading, host, tag, facility, level, labels, open=not closed, weak=True))
+        lines.append(line._replace(names=(name, *deeper, *line.names[1:])))
+    return lines
 
 
 def _clean(line: bytes) -> bytes:
@@ -113,6 +144,7 @@ def _by_first_byte(rules: Mapping[bytes, tuple[Peel, ...]]) -> tuple[tuple[Peel,
 
 
 _BRACKETS: Final = (dmesg.peel_bracket, slurm.peel_bracket)
+_LISTS: Final = (*_BRACKETS, stores.peel_pod, container.peel_pair, stores.peel_fluent_text)
 _WORDS: Final = (
     syslog.peel_bsd,
     dmesg.peel_decoded,
@@ -122,9 +154,11 @@ _WORDS: Final = (
     plain.peel_label,
     dmesg.peel_talos,
     dmesg.peel_ftrace,
+    stores.peel_stern,
 )
 _NUMBERS: Final = (
     container.peel_cri,
+    stores.peel_stamped,
     syslog.peel_iso,
     dmesg.peel_kmsg,
     syslog.peel_unix,
@@ -141,9 +175,10 @@ _OUTER: Final = _by_first_byte(
         _LETTERS: _WORDS,
         bytes(range(0x80, 0x100)): (syslog.peel_bsd,),
         b"M": (plain.peel_field, *_WORDS),
+        b"d": (container.peel_server_sent, *_WORDS),
         b"mL": (plain.peel_repeated, *_WORDS),
         b"0123456789": _NUMBERS,
-        b"[": _BRACKETS,
+        b"[": _LISTS,
         b"<": (_peel_priority, dmesg.peel_ftrace),
         b"{": (container.peel_object,),
         b" ": (dmesg.peel_ftrace, plain.peel_label, _peel_indented),

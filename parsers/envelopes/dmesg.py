@@ -2,7 +2,7 @@
 
     [   52.731904] NVRM: ...                      seconds since boot
     [   52.731904][ T1946] ...                    with the thread or processor that printed it
-    [   52.731904 <    0.000004>] ...             dmesg -d
+    [   52.731904 <    0.000004>] ...             dmesg -d; journalctl -o short-delta, with host and program behind it
     [Sat Aug 31 10:44:08 2024] ...                dmesg -T: the wall clock of the host, without a zone
     kern  :warn  : [   52.731904] ...             dmesg -x
     [Aug31 10:44] ...   [  +0.000004] ...         dmesg -H
@@ -35,7 +35,7 @@ from aftershock.parsers.envelopes.syslog import iso_reading, peel_writer
 # A thread (T) or processor (C) of kernels with CONFIG_PRINTK_CALLER.
 _CALLER: Final = rb"(?:\ ?\[\ *[TC]\d+\])?"
 
-_BOOT: Final = re.compile(rb"\[ *((\d{1,10})\.(\d{1,9}))(?: *<[ +\d.]*>)?\]" + _CALLER + rb" ?")
+_BOOT: Final = re.compile(rb"\[ *((\d{1,10})\.(\d{1,9}))(?: *<[ +*\d.]*>)?\]" + _CALLER + rb" ?")
 _WALL: Final = re.compile(
     rb"\[([^\s\d\[\]]{1,16}\ ([^\s\[\]]{1,24})\ {1,2}(\d{1,2})\ (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\ (\d{4}))"
     rb"(?:\ *<[\ +\d.]*>)?\]" + _CALLER + rb"\ ?"

@@ -30,6 +30,7 @@ class Layer(NamedTuple):
     rest: the text inside. open: any other layer may stand inside (a container's line); in a closed layer only those
     that the kernel and syslog themselves put there are looked for, so that a program cannot pass for another.
     stale: clocks that stand inside belong to an earlier occurrence.
+    weak: the host is that of whoever stored the line; one that is named inside is nearer to the event.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Layer(NamedTuple):
     labels: Mapping[str, str] | None = None
     open: bool = False
     stale: bool = False
+    weak: bool = False
 
 
 def text_of(data: bytes) -> str:

@@ -2,6 +2,7 @@
 
     gpu017: [  77.000001] NVRM: ...                                   pdsh, clush
     3: [  77.000001] NVRM: ...                                        srun --label
+    gpu017 | CHANGED | rc=0 | (stdout) [  77.000001] NVRM: ...        ansible -o
     MESSAGE=NVRM: ...                                                 the journal's export format
     message repeated 5 times: [ [  77.000001] NVRM: ...]              rsyslog
     Last message 'NVRM: ...' repeated 5 times, suppressed by ...      syslog-ng
@@ -17,13 +18,16 @@ from typing import Final
 from aftershock.parsers.envelopes.layer import Layer, text_of
 
 # A label is one only before something that is a record of its own: a stamp, the kernel's tag, the driver's words.
-_RECORD: Final = (
+RECORD: Final = (
     rb"(?=\[ ?[ \d+A-Z]|<\d{1,3}>|kern |kernel:|NVRM:|nvidia-nvswitch\d"
-    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:|\d{4}-\d\d-\d\d[T ]\d)"
+    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:|\d{4}-\d\d-\d\d[T ]\d|\{\"|[a-z0-9][a-z0-9._-]{1,60}: +(?:\[ *\d|NVRM:))"
 )
-_TASK: Final = re.compile(rb" *(\d{1,6}): " + _RECORD)
-_NODE: Final = re.compile(rb"(?=[a-z0-9.]*[\d.-])([a-z0-9]{2}[a-z0-9._-]{0,252}): +" + _RECORD, re.IGNORECASE)
+_TASK: Final = re.compile(rb" *(\d{1,6}): " + RECORD)
+_NODE: Final = re.compile(rb"(?=[a-z0-9.]*[\d.-])([a-z0-9][a-z0-9._-]{1,253}): +" + RECORD, re.IGNORECASE)
 _REPEATED: Final = re.compile(rb"message repeated (\d{1,9}) times: \[ ?")
+_ANSIBLE: Final = re.compile(
+    rb"([A-Za-z0-9][A-Za-z0-9._-]{0,252}) \| (?:CHANGED|SUCCESS|FAILED) \| rc=\d{1,3} \| \((?:stdout|stderr)\) "
+)
 _SUPPRESSED: Final = re.compile(rb"Last message '(.*)' repeated (\d{1,9}) times?, suppressed by syslog-ng")
 
 
@@ -32,7 +36,7 @@ def peel_label(data: bytes) -> Layer | None:
     task = _TASK.match(data)
     if task is not None:
         return Layer("label", data[task.end() :], labels={"task": task[1].decode("ascii")}, open=True)
-    node = _NODE.match(data)
+    node = _NODE.match(data) or _ANSIBLE.match(data)
     if node is None:
         return None
     return Layer("label", data[node.end() :], host=text_of(node[1]), open=True)

@@ -39,7 +39,9 @@ _ISO_STAMP: Final = re.compile(
     rb"""
     (?:[^\s\d]{2,12}\ (?=\d{4}-\d\d-\d\d\ ))?                     # short-full begins with the day of the week
     ((\d{4}-\d\d-\d\d([T\ ])\d\d:\d\d:\d\d)(?:([.,])(\d{1,9}))?
-    (?:\ ?(Z|[+-]\d\d:?\d\d)|(?<=\ ..:..:..)\ ([A-Z]{3,5}))?)(?:\ |$)
+    (?:\ ?(Z|[+-]\d\d:?\d\d)
+    # a zone in letters belongs to a time behind a blank: short-full, with microseconds or without
+    |(?:(?<=\ ..:..:..)|(?<=\ ..:..:..\.\d{6}))\ ([A-Z]{3,5}))?)(?:\ |$)
     """,
     re.VERBOSE,
 )
@@ -63,7 +65,7 @@ _WRITER: Final = re.compile(
     re.VERBOSE,
 )
 _HOST_ONLY: Final = re.compile(
-    rb"([A-Za-z0-9][A-Za-z0-9._-]{0,254})\ (?=[lL]ast message|message repeated|NVRM:|nvidia-nvswitch|\[ *\d)"
+    rb"([A-Za-z0-9][A-Za-z0-9._-]{0,254})\ (?=(?:--- )?[lL]ast message|message repeated|NVRM:|nvidia-nvswitch|\[ *\d)"
 )
 
 _PRI: Final = re.compile(rb"<(\d{1,3})>")

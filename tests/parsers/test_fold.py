@@ -35,6 +35,14 @@ def test_repeats_within_the_gap_are_one_row() -> None:
     assert folded[0].offset == 0
 
 
+def test_another_boot_is_another_burst() -> None:
+    def at(boot: int, offset: int) -> Found:
+        return Found(GpuError(code=79, message="m"), Reading(boot=boot * SECOND), offset)
+
+    folded = fold([at(100, 0), at(102, 10), at(3, 20), at(101, 30)], 60 * SECOND)
+    assert [(f.row.count, f.offset) for f in folded] == [(2, 0), (1, 20), (1, 30)]  # type: ignore[attr-defined]
+
+
 def test_other_pid_code_or_text_is_another_row() -> None:
     assert len(fold([error(0, 0), error(1, 10, pid=2), error(2, 20, code=94)], 60 * SECOND)) == 3
 

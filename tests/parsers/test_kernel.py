@@ -13,7 +13,7 @@ from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.formats import Found, Line, LineFormat, Refused
 from aftershock.parsers.kernel_samples import NON_SAMPLES
 from aftershock.parsers.kernel_xid import EVENT_START, pci_of
-from aftershock.parsers.selfcheck import problems_of
+from aftershock.parsers.selfcheck import problems_of, rows_of_text
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import GpuError, NodeEvent
 from aftershock.schemas.topology import Gpu
@@ -255,11 +255,12 @@ def test_a_folded_record_is_one() -> None:
 
 
 def test_a_line_that_its_runtime_cut() -> None:
-    only(
+    rows = rows_of_text(
         "2026-03-01T12:00:00Z stdout P NVRM: Xid (PCI:0000:9d:00): 31, pid=7, na\n"
         "2026-03-01T12:00:00Z stdout F me=a.out, Ch 00000002\n",
-        process="a.out",
+        kernel.FORMAT,
     )
+    assert [row.process for row in rows if isinstance(row, GpuError)] == ["a.out"]
 
 
 def test_repeats_of_both_kinds_of_syslog() -> None:
@@ -335,7 +336,7 @@ def test_two_hosts_in_one_file_keep_their_own_gpus() -> None:
     ("line", "kind", "fields"),
     [
         ("Linux version 5.15.0-91-generic (builder@n) (gcc)", "boot", {}),
-        ("NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.86.15", "driver_load", {"device": "nvidia"}),
+        ("NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.86.15", "driver_load", {"device": "nvidia 570.86.15"}),
         ("NVRM: GPU 0000:9d:00.0: RmInitAdapter failed! (0x22:0x65:1540)", "gpu_init_failed", {"device": "0000:9d:00.0"}),
         ("nfs: server nas-3 not responding, timed out", "nfs_not_responding", {"device": "nas-3"}),
         ("nfs: server nas-3 OK", "nfs_ok", {"device": "nas-3"}),
@@ -371,7 +372,9 @@ def test_a_storm_of_pcie_errors_pairs_each_report_with_its_error() -> None:
         "".join(block.format(n) for n in range(10, 20))
         + "[ 30.0] pcieport 0000:9c:01.0: AER: Corrected error received: 0000:00:00.0\n"
     )
-    assert [row.device for row in rows if isinstance(row, NodeEvent)] == ["0000:9d:00.0"] * 10 + ["0000:9c:01.0"]
+    assert [row.device for row in rows if isinstance(row, NodeEvent)] == ["0000:9d:00.0 via 0000:9c:01.0"] * 10 + [
+        "0000:9c:01.0"
+    ]
 
 
 WORDS = [

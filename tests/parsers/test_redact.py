@@ -30,6 +30,7 @@ SECRET = "s3cr3tVALUE99xyz"
         f"https://blob.example/c/f?sv=2020&sig={SECRET}&se=1",
         f"access key: {SECRET}",
         f"MYSQL_PWD={SECRET}",
+        f"curl -u bob:{SECRET} https://host.example/x",
         f'connection_string="Server=a;{SECRET}"',
     ],
 )

@@ -357,3 +357,28 @@ def test_settling_gives_known_kinds_in_order_and_settles_once(messages: list[str
     settled = found_in(*messages)
     assert [item.offset for item in settled] == sorted({item.offset for item in settled})
     assert all(isinstance(item.row, SchedulerEvent) and item.row.kind for item in settled)
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        "sched: Allocate JobId=41 NodeList=gp",
+        "_job_complete: JobId=41 WEXIT",
+        "error: Nodes gpu031 not responding, setting DO",
+        "update_node: node gpu031 state set to",
+        "requeue job JobId=41 due to",
+    ],
+)
+def test_a_record_that_breaks_off_is_refused(torn: str) -> None:
+    line = Line(0, torn.encode(), Envelope(("slurm",), torn.encode(), Reading("local", 0)))
+    (refused,) = read(line)
+    assert isinstance(refused, Refused)
+    assert "breaks off" in refused.reason
+
+
+@pytest.mark.parametrize("names", [("cri", "plain"), ("docker", "plain"), ("plain",), ("journal",)])
+def test_the_name_before_a_line_in_the_foreground_is_no_part_of_it(names: tuple[str, ...]) -> None:
+    text = b"slurmctld: sched: Allocate JobId=41 NodeList=gpu[031-032] #CPUs=8 Partition=long"
+    (found,) = read(Line(0, text, Envelope(names, text)))
+    assert isinstance(found, Found)
+    assert found.row.hosts == ["gpu031", "gpu032"]

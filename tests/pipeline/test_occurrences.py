@@ -45,6 +45,12 @@ def test_two_lines_in_one_log_are_two_occurrences() -> None:
     assert [(m.count, m.time, m.last_time, m.sources) for m in merged] == [(2, 10 * S, 10_500_000, ["syslog:0"])]
 
 
+def test_what_only_one_log_knows_of_the_gpu_is_kept() -> None:
+    views = [error(10, "syslog"), error(10, "journal", gpu_uuid="GPU-1", host_raw="gpu001.example")]
+    merged = merge_occurrences(views, GAP)
+    assert [(m.count, m.gpu_uuid, m.host_raw) for m in merged] == [(1, "GPU-1", "gpu001.example")]  # type: ignore[attr-defined]
+
+
 def test_a_burst_seen_twice_is_counted_once() -> None:
     a = error(10, "syslog", count=5, last_time=20 * S)
     b = error(10, "journal", count=4, last_time=19 * S)
@@ -55,6 +61,12 @@ def test_the_next_file_of_a_rotated_log_goes_on_with_the_burst() -> None:
     a = error(10, "kern.log.1", count=5, last_time=20 * S)
     b = error(40, "kern.log", count=2, last_time=45 * S)
     assert [(m.count, m.last_time) for m in merge_occurrences([a, b], GAP)] == [(7, 45 * S)]
+
+
+@pytest.mark.parametrize("old", ["kern.log.1", "kern.log.2.gz", "kern.log-20260301", "kern.log.old"])
+def test_neighbours_in_two_parts_of_one_log_are_two_occurrences(old: str) -> None:
+    merged = merge_occurrences([error(10, old), error(11, "kern.log")], GAP)
+    assert [m.count for m in merged] == [2]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import json
 import os
@@ -14,8 +15,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from aftershock.parsers.source import SourceFile
 from aftershock.pipeline import write
+from aftershock.pipeline.chunks import read_chunk
 from aftershock.pipeline.options import RunOptions
+from aftershock.pipeline.plan import chunks_of
 from aftershock.pipeline.prepare import prepare
 from aftershock.pipeline.run import RunFailed, run
 from aftershock.schemas.tables import TABLES
@@ -107,13 +111,37 @@ def test_a_run_that_dies_between_the_tables_leaves_no_result(
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
+def test_a_file_in_the_way_of_a_table_leaves_the_old_result(run_job: RunJob, tmp_path: Path) -> None:
+    run_job(SLURM)
+    before = contents(tmp_path / "out")
+    (tmp_path / "out" / "retries.arrow").write_text("notes of somebody")
+    with pytest.raises(RunFailed, match="in the way"):
+        run_job(SLURM)
+    (tmp_path / "out" / "retries.arrow").unlink()
+    assert contents(tmp_path / "out") == before
+    assert (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_an_input_whose_name_is_no_utf8(run_job: RunJob, tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.log"))
+    path.write_bytes(XID % (5, 79))
+    result = run_job(path)
+    assert result.gpu_errors.table().to_pylist()[0]["source"] == f"{tmp_path}/\\xff.log"
+    assert result.manifest["parameters"]["inputs"] == [f"{tmp_path}/\\xff.log"]
+
+
+def wait_for_staging(process: subprocess.Popen[bytes], folder: Path) -> None:
+    while not list(folder.glob("out/.staging-*")):
+        assert process.poll() is None, "the run ended before it began to write"
+        time.sleep(0.02)
+
+
 def test_a_killed_run_leaves_no_result_and_is_run_again(tmp_path: Path) -> None:
     big = tmp_path / "kern.log"
     big.write_bytes(b"".join(XID % (n % 60, 13 + n % 7) for n in range(60_000)))
     command = [sys.executable, "-m", "aftershock", "run", str(big), "--out", str(tmp_path / "out"), "--quiet"]
     with subprocess.Popen(command) as process:
-        while not list(tmp_path.glob("out/.staging-*")):
-            time.sleep(0.02)
+        wait_for_staging(process, tmp_path)
         process.send_signal(signal.SIGKILL)
     time.sleep(1.5)
     assert str(big) not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
@@ -127,8 +155,7 @@ def test_an_interrupted_run_says_so_in_one_line(tmp_path: Path) -> None:
     big.write_bytes(b"".join(XID % (n % 60, 13 + n % 7) for n in range(60_000)))
     command = [sys.executable, "-m", "aftershock", "run", str(big), "--out", str(tmp_path / "out"), "--quiet"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
-        while not list(tmp_path.glob("out/.staging-*")):
-            time.sleep(0.02)
+        wait_for_staging(process, tmp_path)
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=30)
     assert (process.returncode, said) == (1, b"aftershock: failed: interrupted\n")
@@ -146,6 +173,31 @@ def test_one_occurrence_through_two_logs_is_one_row(run_job: RunJob, tmp_path: P
     (tmp_path / "copy.log.gz").write_bytes(gzip.compress(XID % (5, 79)))
     rows = run_job(tmp_path).gpu_errors.table(["count", "sources"]).to_pylist()
     assert rows == [{"count": 1, "sources": [f"{tmp_path}/copy.log.gz:0", f"{tmp_path}/kern.log:0"]}]
+
+
+def test_teardown_on_healthy_hosts_follows_the_fault_of_another(run_job: RunJob, tmp_path: Path) -> None:
+    line = "2026-03-01T12:00:{:02d}+00:00 {} kernel: NVRM: Xid (PCI:0000:3b:00): {}, pid=7, name=python3, {}\n"
+    (tmp_path / "kern.log").write_text(
+        line.format(5, "gpu001", 79, "GPU has fallen off the bus.")
+        + "".join(line.format(9, host, 45, "Ch 00000008") for host in ("gpu002", "gpu003", "gpu009"))
+        + "2026-03-01T11:00:00+00:00 gpu001 kernel: NVRM: GPU at PCI:0000:3b:00: GPU-5c3f0000-0000-0000-0000-000000000001\n"
+    )
+    (tmp_path / "slurmctld.log").write_text(
+        "[2026-03-01T11:30:00.000] sched: Allocate JobId=7 NodeList=gpu[001-003] #CPUs=24 Partition=long\n"
+        "[2026-03-01T12:00:12.000] _job_complete: JobId=7 WTERMSIG 9\n"
+    )
+    result = run_job(tmp_path)
+    rows = {row["host"]: row for row in result.gpu_errors.table().to_pylist()}
+    assert {host: row["role"] for host, row in rows.items()} == {
+        "gpu001": "root",
+        "gpu002": "follow_on",
+        "gpu003": "follow_on",
+        "gpu009": "unknown",
+    }
+    assert rows["gpu002"]["episode_id"] == rows["gpu003"]["episode_id"] == rows["gpu001"]["episode_id"]
+    assert rows["gpu009"]["episode_id"] != rows["gpu001"]["episode_id"]
+    assert rows["gpu001"]["gpu_uuid"] == "GPU-5c3f0000-0000-0000-0000-000000000001"
+    assert [row["gpu_uuid"] for row in result.gpus.table().to_pylist()] == [rows["gpu001"]["gpu_uuid"]]
 
 
 def test_two_hosts_that_would_become_one_are_an_error(tmp_path: Path) -> None:
@@ -168,10 +220,52 @@ def test_the_machine_zone_is_assumed_only_where_local_times_are(run_job: RunJob,
     }
 
 
+SINCE_LOG = """\
+[2026-03-01T09:00:00.000] update_node: node gpu009 reason set to: bad cable
+[2026-03-01T09:00:00.000] update_node: node gpu009 state set to DRAINED
+[2026-03-01T09:50:00.000] _slurm_rpc_submit_batch_job: JobId=7 InitPrio=4294901700 usec=310
+[2026-03-01T10:00:00.000] sched: Allocate JobId=7 NodeList=gpu[001-002] #CPUs=16 Partition=long
+[2026-03-01T10:30:00.000] requeue job JobId=7 due to failure of node gpu002
+[2026-03-01T10:30:00.100] Requeuing JobId=7
+[2026-03-01T10:40:00.000] sched: Allocate JobId=7 NodeList=gpu[001,003] #CPUs=16 Partition=long
+[2026-03-01T12:00:00.000] _job_complete: JobId=7 WEXITSTATUS 0
+[2026-03-01T13:00:00.000] update_node: node gpu009 state set to IDLE
+"""
+
+
+def test_a_period_keeps_what_reaches_into_it_as_it_is(run_job: RunJob, tmp_path: Path) -> None:
+    (tmp_path / "slurmctld.log").write_text(SINCE_LOG)
+    whole = run_job(tmp_path / "slurmctld.log", out=tmp_path / "whole")
+    since = int(dt.datetime(2026, 3, 1, 11, tzinfo=dt.timezone.utc).timestamp() * 1e6)
+    part = run_job(tmp_path / "slurmctld.log", out=tmp_path / "part", since=since)
+    sessions = {row["session_id"]: row for row in whole.sessions.table().to_pylist()}
+    (second,) = part.sessions.table().to_pylist()
+    assert second == sessions[second["session_id"]]
+    assert (second["attempt"], second["hosts"]) == (2, ["gpu001", "gpu003"])
+    for table in ("retries", "chains"):
+        assert part[table].table().to_pylist() == whole[table].table().to_pylist()
+    drains = [row for row in part.exclusions.table().to_pylist() if row["how"] == "drain"]
+    assert [row["host"] for row in drains] == ["gpu009"]
+    assert {row["kind"] for row in part.scheduler_events.table().to_pylist()} == {"ended", "node_resume"}
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_a_reject(tmp_path: Path) -> None:
+    path = tmp_path / "kern.log"
+    path.write_bytes(XID % (5, 79) * 50)
+    chunks = chunks_of(SourceFile(str(path), str(path), path.stat().st_size), 1000)
+    path.write_bytes(XID % (5, 79) * 15)
+    refused = [item for chunk in chunks for block in read_chunk(chunk, 0) for _, item in block.refused]
+    assert len(refused) == 1
+    assert "became shorter" in refused[0].reason
+    assert refused[0].offset == path.stat().st_size
+
+
 def bad_folder(folder: Path) -> dict[str, str]:
     """Everything bad at once, beside one good file: name to a word of the reason."""
     good = XID % (5, 79)
     (folder / "good.log").write_bytes(good)
+    (folder / "crashed.log").write_bytes(good + bytes(100_000) + good)
+    (folder / "folder").mkdir()
     (folder / "binary").write_bytes(bytes(range(256)) * 4096)
     (folder / "empty.log").write_bytes(b"")
     (folder / "latin.log").write_bytes(good.replace(b"python3", b"pyth\xf6n"))
@@ -210,11 +304,12 @@ def test_bad_input_is_data(run_job: RunJob, tmp_path: Path) -> None:
         reasons = [row["reason"] for row in rejects if Path(row["source"]).name == name]
         assert any(word in reason for reason in reasons), (name, reasons)
     sources = {Path(row["source"]).name: row for row in result.sources.table().to_pylist()}
-    assert set(sources) == {path.name for path in folder.iterdir()}
+    assert set(sources) == {path.name for path in folder.iterdir() if not path.is_dir()}
     assert all(sources[name]["rejects"] for name in wanted)
+    assert sources["long.log"]["bytes"] == (folder / "long.log").stat().st_size
     errors = result.gpu_errors.table().to_pylist()
     seen = {Path(place.rpartition(":")[0]).name for row in errors for place in row["sources"]}
-    assert {"good.log", "latin.log", "torn.log", "long.log", "torn.log.gz"} <= seen
+    assert {"good.log", "latin.log", "torn.log", "long.log", "torn.log.gz", "crashed.log"} <= seen
     assert all(len(row["excerpt"] or b"") <= 512 for row in rejects)
 
 

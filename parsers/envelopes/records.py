@@ -1,0 +1,393 @@
+"""Records of log stores and shippers: the line, and what the store says about it, as one JSON object.
+
+    {"_source":{"@timestamp":"2026-03-01T12:00:00Z","message":"...","host":{"name":"n1"}}}    Elasticsearch, OpenSearch
+    {"labels":{"host":"n1"},"line":"...","timestamp":"2026-03-01T12:00:00Z"}                  logcli -o jsonl
+    {"timestamp":1772366400000,"message":"...","logStreamName":"n1"}                          CloudWatch
+    {"preview":false,"result":{"_raw":"...","_time":"2026-03-01T12:00:00.000+00:00"}}         Splunk
+    {"date":1772366400.5,"log":"..."}   [1772366400.5,{"log":"..."}]                          Fluent Bit
+    {"message":"...","timestamp":"...","host":"n1","source_type":"journald"}                  Vector
+    {"jsonPayload":{"message":"..."},"timestamp":"...","resource":{"labels":{}}}              Google Cloud Logging
+
+Whose time it is: what stands inside the line wins over what the store says. The time that a store keeps is the time of
+the event if nothing inside says one and the line came from the kernel, the journal, syslog or a file of a host. For the
+output of a container it is only when that was collected, an upper bound: it goes to ``labels`` under ``collected``, as
+docker's and CRI's own stamps do. So it does where the object is the record of an agent about something that it noticed.
+
+https://www.elastic.co/guide/en/ecs/current/, https://grafana.com/docs/loki/latest/reference/loki-http-api/,
+https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_FilterLogEvents.html,
+https://docs.fluentbit.io/manual/data-pipeline/outputs/, https://vector.dev/docs/reference/configuration/sources/,
+https://docs.cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from aftershock.parsers.clock import NO_CLOCK, SECOND, Reading
+from aftershock.parsers.envelopes.layer import FACILITIES, Layer
+from aftershock.parsers.envelopes.syslog import iso_reading
+
+Members = Mapping[str, Any]
+
+# The names of the layers that are made here: whoever passes such a line on is not the kernel.
+STORES: Final = frozenset({"elastic", "loki", "cloudwatch", "splunk", "fluent", "vector", "gcp", "otlp", "stored"})
+
+# Where the line stands, the likeliest first. ``msg`` is the word of agents; only some stores use it.
+_TEXT: Final = (
+    *("MESSAGE", "message", "log", "_raw", "textPayload", "line", "_msg", "@message", "event.original"),
+    *("log.original", "body.stringValue", "short_message"),
+)
+_TIME: Final = (
+    *("__REALTIME_TIMESTAMP", "@timestamp", "timestamp", "_time", "date", "time", "ts", "timeUnixNano", "receivedAt"),
+    *("_SOURCE_REALTIME_TIMESTAMP", "SOURCE_REALTIME_TIMESTAMP"),
+)
+_HOST: Final = (
+    *("_HOSTNAME", "HOSTNAME", "host.name", "host.hostname", "host", "hostname", "kubernetes.node.name"),
+    *("kubernetes.host", "kubernetes.node_name", "k8s.node.name", "node_name", "nodeName", "nodename", "node"),
+    *("kubernetes.pod_node_name", "kubernetes_node_name", "kubernetes_host", "k8s_node_name", "agent.hostname"),
+    *(
+        "beat.hostname",
+        "agent.name",
+        "machine",
+        "Hostname",
+        "HostName",
+        "instance",
+        "compute.googleapis.com/resource_name",
+    ),
+    *("instance_name", "cloud.instance.name"),
+)
+_PROGRAM: Final = (
+    *("SYSLOG_IDENTIFIER", "syslog_identifier", "syslog.identifier", "log.syslog.appname", "appname", "ident"),
+    *("program", "programname"),
+)
+_TRANSPORT: Final = ("_TRANSPORT", "TRANSPORT", "transport", "systemd.transport", "__journal__transport")
+_FACILITY: Final = ("SYSLOG_FACILITY", "log.syslog.facility.code", "syslog_facility", "facility")
+# Any of these says that the line is the output of a container.
+_CONTAINER: Final = (
+    *("kubernetes.container_name", "kubernetes.container.name", "kubernetes.pod_name", "kubernetes.pod.name"),
+    *("kubernetes_container_name", "kubernetes_pod_name", "container", "container_name", "container_id"),
+    *("container.id", "pod", "pod_name", "podName", "containerName", "k8s.pod.name", "docker", "logtag"),
+)
+_OUTPUTS: Final = frozenset({"stdout", "stderr"})
+_CONTAINER_SOURCES: Final = frozenset({"kubernetes_logs", "docker_logs", "k8s_container"})
+# Words of a program that logs its own doings as JSON; a store that has them too also has one of its own words.
+_OF_AGENTS: Final = frozenset({"level", "logger", "caller", "lvl"})
+_OF_STORES: Final = frozenset(
+    {"@timestamp", "_raw", "_msg", "source_type", "textPayload", "ingestionTime", "logStreamName", "labels", "tag"}
+    | {"short_message"}
+)
+
+_DIGITS: Final = re.compile(r"-?\d{1,20}(?:\.\d{1,9})?")
+# Stamps that are almost ISO: a blank instead of T, and UTC in a word.
+_ALMOST_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:[.,]\d{1,9})?) ?(UTC|GMT|Z|[+-]\d\d:?\d\d)?")
+# Labels as one string: in old pushes to Loki, and in VictoriaLogs.
+_LABELS: Final = re.compile(r'([A-Za-z_]\w{0,99})="((?:[^"\\]|\\.){0,400})"')
+_PORT: Final = re.compile(r":\d{1,5}\Z")
+# Names of log streams that are hosts: of EC2, or one word with a number in it. Others name containers or dates.
+_EC2_HOST: Final = re.compile(r"(?:.*[/.])?(ip-\d{1,3}(?:-\d{1,3}){3})\b|(i-[0-9a-f]{8,17})(?:[/._-].*)?")
+_WORD_HOST: Final = re.compile(r"[a-z][a-z0-9]*(?:-?[a-z]+)*-?\d{1,6}(?:\.[a-z0-9.-]+)?")
+_LONGEST_STREAM: Final = 512
+
+
+class _Record(NamedTuple):
+    """The members that hold the line, the name of the layer, and what stands around, the nearest first."""
+
+    name: str
+    members: Members
+    around: tuple[Members, ...] = ()
+
+
+def peel_record(value: Any, around: Sequence[Members] = ()) -> Layer | None:
+    """The layer of a record of a store; None if the value is none.
+
+    ``around``: the members of the objects that hold it, the nearest first: labels of a Loki stream, of a log stream.
+    """
+    record = _record_of(value)
+    if record is None:
+        return None
+    text = _text_of(record.members)
+    if text is None:
+        return None
+    facts = _with_labels((record.members, *record.around, *around))
+    host = _host_of(facts)
+    if record.name == "stored" and not _is_stored(record.members, host, around):
+        return None
+    return _layer(record.name, text, facts, host)
+
+
+def _with_labels(facts: tuple[Members, ...]) -> tuple[Members, ...]:
+    """The facts, and those that stand in labels printed as one string."""
+    printed = (members.get(name) for members in facts for name in ("labels", "_stream"))
+    return facts + tuple(dict(_LABELS.findall(text)) for text in printed if isinstance(text, str))
+
+
+def host_in(members: Members) -> str | None:
+    """The host that a record names, as printed."""
+    return _host_of((members,))
+
+
+def time_of(members: Members) -> Reading:
+    """The time that a record states for itself."""
+    return _reading((members,))
+
+
+def is_output_of_container(facts: Iterable[Members]) -> bool:
+    """Whether a line was printed by a container: its stamp says when that was collected."""
+    return any(_is_container(members) for members in facts)
+
+
+def reading_of(value: Any) -> Reading | None:
+    """A time of a record: seconds, milli-, micro- or nanoseconds since 1970 by their size, or ISO 8601."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, (int, float)):
+        return _epoch(repr(value) if isinstance(value, float) else str(value))
+    if isinstance(value, str):
+        if _DIGITS.fullmatch(value):
+            return _epoch(value)
+        stamp = _ALMOST_ISO.fullmatch(value.strip())
+        if stamp is not None:
+            zone = {"UTC": "Z", "GMT": "Z", None: ""}.get(stamp[3], stamp[3])
+            reading = iso_reading(f"{stamp[1]}T{stamp[2]}{zone}".encode())
+            return None if reading is None else reading._replace(text=value)
+    if isinstance(value, list) and value:
+        return reading_of(value[0])
+    return None
+
+
+def member(members: Members, name: str) -> Any:
+    """A member by its dotted name, flat (``"host.name"``) or nested; lists of one are taken apart."""
+    value = members.get(name)
+    if value is None and "." in name:
+        head, rest = name.split(".", 1)
+        deeper = members.get(head)
+        value = member(deeper, rest) if isinstance(deeper, Mapping) else None
+    if isinstance(value, list) and len(value) == 1:
+        return value[0]
+    return value
+
+
+def _record_of(value: Any) -> _Record | None:
+    if isinstance(value, list):
+        return _pair(value)
+    if not isinstance(value, dict):
+        return None
+    source = value.get("_source", value.get("fields") if "_index" in value else None)
+    if isinstance(source, dict):
+        return _Record("elastic", source)
+    result = value.get("result")
+    if isinstance(result, dict) and ("_raw" in result or "_time" in result):
+        return _Record("splunk", result)
+    if "event" in value and ("sourcetype" in value or ("time" in value and "host" in value)):
+        event = value["event"]
+        return _Record("splunk", event if isinstance(event, dict) else {"_raw": event}, (value,))
+    payload = value.get("jsonPayload")
+    if isinstance(payload, dict) or isinstance(value.get("textPayload"), str):
+        resource = value.get("resource")
+        labels = resource.get("labels") if isinstance(resource, dict) else None
+        beside = tuple(m for m in (value.get("labels"), labels, resource, value) if isinstance(m, dict))
+        return _Record("gcp", payload if isinstance(payload, dict) else value, beside)
+    attributes = value.get("attributes")
+    if isinstance(attributes, dict) and "message" in attributes:
+        return _Record("stored", attributes, ({"labels": {}}, value))
+    labels = value.get("labels", value.get("stream"))
+    if isinstance(labels, dict) and isinstance(value.get("line"), str):
+        return _Record("loki", value, (labels,))
+    if isinstance(member(value, "body.stringValue"), str):
+        return _Record("otlp", value)
+    return _Record(_name_of(value), value)
+
+
+def _name_of(value: Members) -> str:
+    if "_raw" in value:
+        return "splunk"
+    if "source_type" in value:
+        return "vector"
+    if "date" in value:
+        return "fluent"
+    stamp = value.get("timestamp")
+    if type(stamp) is int and len(str(stamp)) == 13 and "message" in value and _OF_AGENTS.isdisjoint(value):
+        return "cloudwatch"
+    if "ingestionTime" in value or "logStreamName" in value or "@message" in value:
+        return "cloudwatch"
+    return "elastic" if "@timestamp" in value else "stored"
+
+
+def _pair(value: list[Any]) -> _Record | None:
+    """``[time, {...}]`` and ``[[time, {...}], {...}]`` of Fluent Bit, ``["ns", "line", {...}]`` of Loki."""
+    if value and all(isinstance(part, dict) and "field" in part and "value" in part for part in value):
+        return _Record("cloudwatch", {part["field"]: part["value"] for part in value})
+    if len(value) < 2:
+        return None
+    stamp, text, *rest = value
+    if isinstance(stamp, list) and stamp:
+        stamp = stamp[0]
+    if isinstance(text, dict) and isinstance(stamp, (int, float, str)):
+        return _Record("fluent", text, ({"date": stamp},))
+    if isinstance(text, str) and isinstance(stamp, str) and stamp.isdigit():
+        extra = tuple(part for part in rest if isinstance(part, dict))
+        return _Record("loki", {"line": text, "timestamp": stamp}, extra)
+    return None
+
+
+def _text_of(members: Members) -> bytes | None:
+    for name in _TEXT:
+        value = member(members, name)
+        if isinstance(value, str):
+            return value.encode("utf-8", "surrogatepass")
+        if name == "MESSAGE" and isinstance(value, list):
+            try:
+                return bytes(value)
+            except (TypeError, ValueError):
+                continue
+    # The kmsg input of Fluent Bit
+    if isinstance(members.get("msg"), str) and ("sequence" in members or "usec" in members):
+        return str(members["msg"]).encode("utf-8", "surrogatepass")
+    return None
+
+
+def _is_stored(members: Members, host: str | None, around: Sequence[Members]) -> bool:
+    """Whether an object without a word of a known store is one all the same, and not an agent's own record."""
+    if not _OF_STORES.isdisjoint(members) or any(around):
+        return True
+    return host is not None and _OF_AGENTS.isdisjoint(members)
+
+
+def _layer(name: str, text: bytes, facts: Sequence[Members], host: str | None) -> Layer:
+    own = facts[0]
+    transport = _first_word(facts, _TRANSPORT)
+    tag = _first_word(facts, _PROGRAM)
+    from_kmsg = "usec" in own and "sec" in own
+    if tag is None and (transport == "kernel" or from_kmsg or member(own, "unit") == "kernel" or _says_kernel(facts)):
+        tag = "kernel"
+    labels = {"transport": transport} if transport else {}
+    reading = _reading(facts)
+    if name == "cloudwatch" and reading.kind == "local":
+        reading = reading._replace(kind="zoned")  # Insights prints UTC and does not say so
+    if is_output_of_container(facts):
+        labels["collected"] = reading.text or ""
+        stream = _first_word(facts, ("stream",))
+        if stream in _OUTPUTS:
+            labels["stream"] = stream
+        reading = NO_CLOCK
+    elif not _OF_AGENTS.isdisjoint(own) and _OF_STORES.isdisjoint(own) and transport is None:
+        labels["collected"] = reading.text or ""
+        reading = NO_CLOCK
+    return Layer(
+        name,
+        text.rstrip(b"\r\n"),
+        _with_boot(reading, own),
+        host,
+        tag,
+        _facility(facts),
+        None,
+        labels or None,
+        open=tag is None,
+        weak=True,
+    )
+
+
+def _says_kernel(facts: Sequence[Members]) -> bool:
+    """Loki's label ``unit="kernel"``."""
+    return any(members.get("unit") == "kernel" for members in facts[1:])
+
+
+def _reading(facts: Sequence[Members]) -> Reading:
+    for members in facts:
+        for name in _TIME:
+            reading = reading_of(member(members, name))
+            if reading is not None and reading.wall is not None:
+                return reading
+    return NO_CLOCK
+
+
+def _with_boot(reading: Reading, own: Members) -> Reading:
+    boot = _number(own, "_SOURCE_MONOTONIC_TIMESTAMP")
+    if boot is None:
+        boot = _number(own, "__MONOTONIC_TIMESTAMP")
+    if boot is None and "usec" in own:
+        seconds, micros = _number(own, "sec"), _number(own, "usec")
+        boot = None if seconds is None or micros is None else seconds * SECOND + micros
+    return reading if boot is None else reading._replace(boot=boot)
+
+
+def _epoch(printed: str) -> Reading | None:
+    """Seconds, or a count of a smaller unit: no log is from before 2001 or after 2286, so the size tells which."""
+    if "e" in printed or printed.startswith("-"):
+        return None
+    whole, _, fraction = printed.partition(".")
+    digits = len(whole)
+    if digits == 10:
+        micros = int(whole) * SECOND + int((fraction + "000000")[:6])
+        return Reading("epoch", micros, None, None, 10 ** max(0, 6 - len(fraction)), printed)
+    scale = {13: 3, 16: 0, 19: -3}.get(digits)
+    if scale is None:
+        return None
+    value = int(whole)
+    micros = value * 10**scale if scale >= 0 else value // 1000
+    return Reading("epoch", micros, None, None, 1000 if scale == 3 else 1, printed)
+
+
+def _host_of(facts: Sequence[Members]) -> str | None:
+    for members in facts:
+        for name in _HOST:
+            value = member(members, name)
+            if isinstance(value, str) and value and value not in ("localhost", "-"):
+                return _PORT.sub("", value) if name == "instance" else value
+    for members in facts:
+        attributes = members.get("attributes") or member(members, "resource.attributes")
+        attributes = [attributes] if isinstance(attributes, dict) else attributes
+        if isinstance(attributes, list):
+            named = {a.get("key"): member(a, "value.stringValue") for a in attributes if isinstance(a, dict)}
+            host = named.get("host.name") or named.get("k8s.node.name")
+            if isinstance(host, str):
+                return host
+    for members in facts:
+        for name in ("logStreamName", "logStream", "@logStream"):
+            stream = members.get(name)
+            if isinstance(stream, str) and len(stream) <= _LONGEST_STREAM:
+                ec2 = _EC2_HOST.match(stream)
+                if ec2 is not None:
+                    return ec2[1] or ec2[2]
+                if _WORD_HOST.fullmatch(stream):
+                    return stream
+    return None
+
+
+def _is_container(members: Members) -> bool:
+    if any(member(members, name) not in (None, "", {}) for name in _CONTAINER):
+        return True
+    stream = members.get("stream")
+    if isinstance(stream, str) and stream in _OUTPUTS:
+        return True
+    return members.get("source_type") in _CONTAINER_SOURCES or members.get("type") in _CONTAINER_SOURCES
+
+
+def _first_word(facts: Sequence[Members], names: Sequence[str]) -> str | None:
+    for members in facts:
+        for name in names:
+            value = member(members, name)
+            if isinstance(value, str) and value:
+                return value
+    return None
+
+
+def _facility(facts: Sequence[Members]) -> int | None:
+    for members in facts:
+        for name in _FACILITY:
+            value = member(members, name)
+            if isinstance(value, str) and value.encode("utf-8", "replace") in FACILITIES:
+                return FACILITIES[value.encode()]
+            number = _number(members, name)
+            if number is not None and number < 24:
+                return number
+    return None
+
+
+def _number(members: Members, name: str) -> int | None:
+    value = member(members, name)
+    if isinstance(value, str) and len(value) <= 17 and value.isascii() and value.isdigit():
+        return int(value)
+    return value if type(value) is int and 0 <= value < 10**17 else None
