@@ -18,7 +18,7 @@ from aftershock.cli import DONE
 from aftershock.parsers.blocks import Mark
 from aftershock.parsers.clock import SECOND
 from aftershock.parsers.formats import Found, Refused
-from aftershock.parsers.registry import formats, formats_named, known_names
+from aftershock.parsers.registry import format_named, formats_named, known_names
 from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.settle import SourceRules, settle_source
 from aftershock.parsers.source import SourceFile, look, read_whole
@@ -69,8 +69,7 @@ def _rows_of(name: str, source: str, format_name: str | None, rules: SourceRules
         marks += block.marks
         for _, refused in block.refused:
             _say(source, refused)
-    by_name = {fmt.name: fmt for fmt in formats()}
-    settled = settle_source(found, marks, rules, by_name.get)
+    settled = settle_source(found, marks, rules, format_named)
     link_source(settled.rows, settled.clocks)
     if opened.detected.format is None and not settled.rows:
         _say(source, Refused(0, 0, "no known format: no record of any format was found in it"))

@@ -78,16 +78,13 @@ def run_and_report(inputs: Sequence[str], given: Mapping[str, Any], ours: Sequen
 @contextmanager
 def parsing_early(prepared: Prepared) -> Iterator[None]:
     """Workers that begin to parse before the engine is there; none where the user chose how the engine runs."""
-    from aftershock.parsers.registry import formats  # noqa: PLC0415
-    from aftershock.pipeline.plan import chunks_of  # noqa: PLC0415
+    from aftershock.pipeline.plan import CHUNK_BYTES  # noqa: PLC0415
     from aftershock.pipeline.prepare import BURST_GAP  # noqa: PLC0415
     from aftershock.pipeline.workers import start_workers, stop_workers  # noqa: PLC0415
 
-    formats()  # loaded once, before the fork
-    workers = None if prepared.options.beam_args else start_workers(BURST_GAP)
+    workers = None if prepared.options.beam_args else start_workers(BURST_GAP, prepared.inputs.bytes)
     if workers:
-        first = islice(prepared.inputs.files, EARLY_FILES)
-        workers.begin(chunk for file in first for chunk in chunks_of(file) if not (chunk.refused or chunk.is_whole))
+        workers.begin(islice(prepared.inputs.files, EARLY_FILES), CHUNK_BYTES)
     try:
         yield
     finally:

@@ -35,11 +35,12 @@ from aftershock.parsers.kernel_gpu import SIGNATURES as GPU_SIGNATURES
 from aftershock.parsers.kernel_gpu import read_gpu_line
 from aftershock.parsers.kernel_hardware import block_clock
 from aftershock.parsers.kernel_relayed import Relayed, relayed_lines
-from aftershock.parsers.kernel_rules import signatures_of
+from aftershock.parsers.kernel_rules import literal, signatures_of
 from aftershock.parsers.kernel_samples import NON_SAMPLES, SAMPLES
 from aftershock.parsers.kernel_settle import settle
 from aftershock.parsers.kernel_text import daemon_of, occurrences, trust_of, whole_message
 from aftershock.parsers.kernel_xid import EVENT_START, Torn, read_event
+from aftershock.parsers.scan import PatternScanner
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow, GpuError, NodeEvent
 from aftershock.schemas.topology import Gpu
@@ -51,6 +52,8 @@ _TOPICS: Final = (
     *(kernel_cpu, kernel_power, kernel_amd),
 )
 RULES: Final = tuple(rule for topic in _TOPICS for rule in topic.RULES)
+# Which rules may read a line: a line is matched with few of all the shapes.
+_WORDS: Final = PatternScanner([(literal(words), number) for number, rule in enumerate(RULES) for words in rule.words])
 _WRITERS: Final = frozenset(writer for rule in RULES for writer in rule.writers) - {"kernel"}
 
 SIGNATURES: Final = tuple(dict.fromkeys((rb"Xid \(", *GPU_SIGNATURES, *AMD_SIGNATURES, *signatures_of(RULES))))
@@ -104,10 +107,9 @@ def read(line: Line) -> Iterator[Found | Refused]:
 
 def _read_host(line: Line, message: bytes, writer: str, trust: str | None) -> Iterator[Found]:
     """What a message says of the host, in the voice of the kernel or of a daemon."""
-    for rule in RULES:
-        if writer not in rule.writers or not any(words in message for words in rule.words):
-            continue
-        shape = rule.shape.match(message)
+    for number in sorted({number for _, number in _WORDS.hits(message)}):
+        rule = RULES[number]
+        shape = rule.shape.match(message) if writer in rule.writers else None
         row = None if shape is None else rule.row(shape, line)
         if row is not None:
             reading = block_clock(line, line.envelope.reading) if rule.clock else line.envelope.reading

@@ -16,6 +16,8 @@ from aftershock import parsers
 from aftershock.parsers.formats import DocumentFormat, Format, LineFormat
 from aftershock.schemas.tables import TABLES
 
+_PREFIX = parsers.__name__ + "."
+
 
 class BadFormat(Exception):
     """A format that the registry refuses: the developer has to mend it."""
@@ -26,9 +28,14 @@ def formats() -> tuple[Format, ...]:
     """Every format, by name.
 
     Raises:
-        BadFormat: a format has no samples, no source link, an unknown table or a name that is taken.
+        BadFormat: a format has no samples, no source link, an unknown table, a name that is taken or is not that of
+            its module.
     """
-    return check_declarations(module.FORMAT for module in _modules(parsers) if hasattr(module, "FORMAT"))
+    found = {module.__name__: module.FORMAT for module in _modules(parsers) if hasattr(module, "FORMAT")}
+    for module, fmt in found.items():
+        if module.rpartition(".")[2] != fmt.name:
+            raise BadFormat(f"format {fmt.name!r} stands in {module}, not in a module of its name")
+    return check_declarations(found.values())
 
 
 @lru_cache(maxsize=1)
@@ -41,6 +48,19 @@ def line_formats() -> tuple[LineFormat, ...]:
 def document_formats() -> tuple[DocumentFormat, ...]:
     """The formats that are read as a whole stream."""
     return tuple(f for f in formats() if isinstance(f, DocumentFormat))
+
+
+@lru_cache(maxsize=64)
+def format_named(name: str) -> Format | None:
+    """The format of that name, without loading any other: it stands in the module of its name."""
+    module = _module_names().get(name)
+    return getattr(importlib.import_module(module), "FORMAT", None) if module else None
+
+
+@lru_cache(maxsize=1)
+def _module_names() -> dict[str, str]:
+    """Full names of the modules of this package by their last part."""
+    return {info.name.rpartition(".")[2]: info.name for info in pkgutil.walk_packages(parsers.__path__, _PREFIX)}
 
 
 def formats_named(name: str) -> tuple[Format, ...]:
@@ -76,5 +96,5 @@ def check_declarations(found: Iterable[Format]) -> tuple[Format, ...]:
 
 
 def _modules(package: ModuleType) -> Iterator[ModuleType]:
-    for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+    for info in pkgutil.walk_packages(package.__path__, _PREFIX):
         yield importlib.import_module(info.name)

@@ -20,19 +20,17 @@ from aftershock.parsers.formats import LineFormat
 HIDDEN: Final = 0x7FFF_FFFF
 
 
-class Scanner:
-    """Finds the places where a signature of one of ``formats`` ends."""
+class PatternScanner:
+    """Finds the places where one of many patterns ends. Patterns may share a number."""
 
-    def __init__(self, formats: Sequence[LineFormat]) -> None:
-        self.formats = tuple(formats)
-        patterns = [(pattern, i) for i, fmt in enumerate(self.formats) for pattern in fmt.signatures]
-        self._patterns = patterns + [(pattern, HIDDEN) for pattern in envelopes.SIGNATURES]
+    def __init__(self, patterns: Sequence[tuple[bytes, int]]) -> None:
+        self._patterns = tuple(patterns)
         self._lock = threading.Lock()
         self._per_thread = threading.local()
         self._database: hyperscan.Database | None = None
 
     def hits(self, data: memoryview | bytes) -> list[tuple[int, int]]:
-        """All (end of match, index of format) in ``data``, sorted; the index is ``HIDDEN`` for a hiding envelope."""
+        """All (end of match, number of pattern) in ``data``, sorted."""
         hits: list[tuple[int, int]] = []
 
         def note(pattern_id: int, _start: int, end: int, _flags: int, _context: object) -> None:
@@ -43,10 +41,6 @@ class Scanner:
         self._database.scan(cast(bytes, data), match_event_handler=note, scratch=scratch)
         hits.sort()
         return hits
-
-    def inside(self, message: bytes) -> list[int]:
-        """Indexes of the formats whose signature stands in a message that an envelope had hidden."""
-        return sorted({index for _, index in self.hits(message) if index != HIDDEN})
 
     def warm(self) -> None:
         """Compile the patterns now. The compiler releases the interpreter lock, so a thread may do this early."""
@@ -68,6 +62,19 @@ class Scanner:
             self.warm()
             scratch = self._per_thread.scratch = hyperscan.Scratch(self._database)
         return scratch
+
+
+class Scanner(PatternScanner):
+    """Finds the places where a signature of one of ``formats`` ends; the numbers are their indexes, or ``HIDDEN``."""
+
+    def __init__(self, formats: Sequence[LineFormat]) -> None:
+        self.formats = tuple(formats)
+        patterns = [(pattern, i) for i, fmt in enumerate(self.formats) for pattern in fmt.signatures]
+        super().__init__(patterns + [(pattern, HIDDEN) for pattern in envelopes.SIGNATURES])
+
+    def inside(self, message: bytes) -> list[int]:
+        """Indexes of the formats whose signature stands in a message that an envelope had hidden."""
+        return sorted({index for _, index in self.hits(message) if index != HIDDEN})
 
 
 @lru_cache(maxsize=16)

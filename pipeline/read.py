@@ -17,7 +17,7 @@ from aftershock.pipeline import tally
 from aftershock.pipeline.chunks import read_chunk
 from aftershock.pipeline.plan import CHUNK_BYTES, Chunk, chunks_of
 from aftershock.pipeline.quick_beam import beam
-from aftershock.pipeline.workers import parsing_workers
+from aftershock.pipeline.workers import current_workers, parsing_workers
 
 Keyed = tuple[str, pa.RecordBatch]
 
@@ -57,7 +57,9 @@ def _packed(source: str, held: BlockResult) -> Iterator[Keyed]:
 
 def plan_chunks(file: SourceFile, chunk_bytes: int) -> Iterator[tuple[int, Chunk]]:
     """The chunks of a file, each under a key of its own so that they spread."""
-    for chunk in chunks_of(file, chunk_bytes):
+    workers = current_workers()
+    chunks = workers.plan(file, chunk_bytes) if workers else chunks_of(file, chunk_bytes)
+    for chunk in chunks:
         yield zlib.crc32(f"{chunk.begin}:{chunk.source}".encode()), chunk
 
 

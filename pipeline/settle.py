@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from aftershock.parsers.hosts import HostNames
-from aftershock.parsers.registry import formats
+from aftershock.parsers.registry import format_named
 from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.settle import SourceRules, settle_source
 from aftershock.parsers.transit import Unpacked, unpack
@@ -63,8 +63,7 @@ def settle_batches(
 ) -> tuple[list[Row], Source, list[Reject]]:
     """The resolved rows of one source, and its rows of ``sources`` and ``rejects``."""
     got = unpack(batches)
-    by_name = {fmt.name: fmt for fmt in formats()}
-    settled = settle_source(got.found, got.marks, rules.for_source(source, got.format), by_name.get)
+    settled = settle_source(got.found, got.marks, rules.for_source(source, got.format), format_named)
     described = settled.source
     rejects = list(got.rejects)
     if got.refused:

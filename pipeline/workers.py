@@ -19,10 +19,14 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Final
 
 from aftershock.parsers.blocks import BlockResult
+from aftershock.parsers.source import SourceFile
 from aftershock.pipeline.chunks import read_chunk_at_once
-from aftershock.pipeline.plan import Chunk
+from aftershock.pipeline.plan import Chunk, chunks_of
 
 MOST_WORKERS: Final = 8
+
+# Input for which another worker pays: each loads the formats first, on a processor that others could use.
+BYTES_PER_WORKER: Final = 512 << 20
 
 # Rows that may wait in this process for the engine to ask for them: then the early work pauses.
 WAITING_ROWS: Final = 50_000
@@ -44,22 +48,30 @@ class Workers:
         self._executor = executor
         self._burst_gap = burst_gap
         self._lock = threading.Lock()
+        self._plans: dict[SourceFile, Future[list[Chunk]]] = {}
         self._early: dict[Chunk, Future[BlockResult]] = {}
         self._planned: deque[Chunk] = deque()
         self._asked_for: set[Chunk] = set()
         self._waiting_rows = 0
 
-    def begin(self, chunks: Iterable[Chunk]) -> None:
-        """Start on chunks that will be asked for, a few at a time, until enough rows are waiting."""
-        self._planned.extend(chunks)
-        for _ in range(2 * worker_count()):
-            self._submit_next()
+    def begin(self, files: Iterable[SourceFile], chunk_bytes: int) -> None:
+        """Start on files that will be asked for: plan them, and parse their chunks until enough rows are waiting."""
+        for file in files:
+            if not file.refused:
+                future = self._executor.submit(chunks_of, file, chunk_bytes)
+                self._plans[file] = future
+                future.add_done_callback(self._planned_more)
+
+    def plan(self, file: SourceFile, chunk_bytes: int) -> list[Chunk]:
+        """The chunks of a file."""
+        early = self._plans.pop(file, None)
+        return early.result() if early else chunks_of(file, chunk_bytes)
 
     def parse(self, chunk: Chunk) -> Future[BlockResult]:
         """The result of a chunk, whether it was begun early or not."""
         with self._lock:
             early = self._early.pop(chunk, None)
-            if early is None and self._planned:
+            if early is None:
                 self._asked_for.add(chunk)
         return early or self._executor.submit(read_chunk_at_once, chunk, self._burst_gap)
 
@@ -67,6 +79,15 @@ class Workers:
         """End the pool; what was not asked for is dropped."""
         self._planned.clear()
         self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def _planned_more(self, future: Future[list[Chunk]]) -> None:
+        if future.cancelled() or future.exception() is not None:
+            return
+        chunks = [chunk for chunk in future.result() if not (chunk.refused or chunk.is_whole)]
+        with self._lock:
+            self._planned.extend(chunks)
+        for _ in range(min(len(chunks), 2 * worker_count())):
+            self._submit_next()
 
     def _submit_next(self) -> None:
         with self._lock:
@@ -104,13 +125,14 @@ def _watch(parent: int) -> None:
 _current: Workers | None = None
 
 
-def start_workers(burst_gap: int) -> Workers | None:
+def start_workers(burst_gap: int, total_bytes: int) -> Workers | None:
     """Fork the parsing processes; None where forking is not safe. Call before anything starts a thread."""
     global _current  # noqa: PLW0603 - the transforms of this process find them here
     if sys.platform != "linux":
         return None
     context = multiprocessing.get_context("fork")
-    executor = ProcessPoolExecutor(worker_count(), context, initializer=_live_with, initargs=(os.getpid(),))
+    count = min(worker_count(), 1 + total_bytes // BYTES_PER_WORKER)
+    executor = ProcessPoolExecutor(count, context, initializer=_live_with, initargs=(os.getpid(),))
     _current = Workers(executor, burst_gap)
     return _current
 
@@ -121,6 +143,11 @@ def stop_workers() -> None:
     if _current:
         _current.close()
         _current = None
+
+
+def current_workers() -> Workers | None:
+    """The workers that this process started, if it did."""
+    return _current
 
 
 def parsing_workers(burst_gap: int) -> tuple[Workers, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,19 @@ from aftershock.pipeline.workers import Workers
 LINE = b"2026-03-01T12:00:00+00:00 gpu001 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
 
 
+SIZE = 500
+
+
 @pytest.fixture
-def chunks(tmp_path: Path) -> list[Chunk]:
+def file(tmp_path: Path) -> SourceFile:
     path = tmp_path / "kern.log"
     path.write_bytes(LINE * 100)
-    return chunks_of(SourceFile(str(path), str(path), path.stat().st_size), 500)
+    return SourceFile(str(path), str(path), path.stat().st_size)
+
+
+@pytest.fixture
+def chunks(file: SourceFile) -> list[Chunk]:
+    return chunks_of(file, SIZE)
 
 
 @pytest.fixture
@@ -39,14 +48,21 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Chunk]:
 
 
 @pytest.mark.parametrize("order", ["forward", "backward"])
-@pytest.mark.parametrize("begun", [0, 7, 21])
+@pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("room", [0, 3, 1000])
 def test_each_chunk_is_parsed_once(
-    chunks: list[Chunk], parsed: list[Chunk], monkeypatch: pytest.MonkeyPatch, order: str, begun: int, room: int
+    file: SourceFile,
+    chunks: list[Chunk],
+    parsed: list[Chunk],
+    monkeypatch: pytest.MonkeyPatch,
+    order: str,
+    begun: bool,
+    room: int,
 ) -> None:
     monkeypatch.setattr(module, "WAITING_ROWS", room)
     workers = Workers(ThreadPoolExecutor(2), 0)
-    workers.begin(chunks[:begun])
+    workers.begin([file] if begun else [], SIZE)
+    assert workers.plan(file, SIZE) == chunks
     asked = chunks if order == "forward" else chunks[::-1]
     results: list[Any] = [workers.parse(chunk).result() for chunk in asked]
     workers.close()
@@ -55,11 +71,14 @@ def test_each_chunk_is_parsed_once(
 
 
 def test_early_work_pauses_when_enough_rows_wait(
-    chunks: list[Chunk], parsed: list[Chunk], monkeypatch: pytest.MonkeyPatch
+    file: SourceFile, chunks: list[Chunk], parsed: list[Chunk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WAITING_ROWS", 5)
     monkeypatch.setattr(module, "worker_count", lambda: 1)
     workers = Workers(ThreadPoolExecutor(1), 0)
-    workers.begin(chunks)
+    workers.begin([file], SIZE)
+    workers.plan(file, SIZE)
+    while any(not future.done() for future in list(workers._early.values())):
+        time.sleep(0.01)
     workers._executor.shutdown(wait=True)
     assert len(parsed) < len(chunks)
