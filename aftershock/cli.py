@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from aftershock.startup import hide_unused_packages
+from aftershock.startup import begin_quickly
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -148,7 +148,7 @@ def tables(name: str | None) -> None:
 
 def main() -> None:
     """Entry point of the command: one clear line for wrong use, no traceback for a closed pipe."""
-    hide_unused_packages()
+    begin_quickly()
     try:
         status = cli.main(standalone_mode=False)
         sys.stdout.flush()

@@ -27,6 +27,7 @@ from aftershock.schemas.columns import TIMESTAMP, Row
 from aftershock.schemas.events import EventRow
 from aftershock.schemas.ids import stable_id
 from aftershock.schemas.tables import TABLES
+from aftershock.startup import imports_are_done
 from aftershock.terminal import printable
 
 
@@ -43,6 +44,7 @@ def parse_files(
     missing = [name for name in files if name != "-" and not os.path.exists(name)]
     if missing:
         raise click.UsageError(f"{printable(missing[0])}: no such file")
+    imports_are_done()
     out = sys.stdout.buffer
     for name in files:
         source = os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from aftershock.cli import CONDITION_HOLDS, DONE, FAILED
+from aftershock.startup import imports_are_done
 from aftershock.terminal import printable
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def run_and_report(inputs: Sequence[str], given: Mapping[str, Any], ours: Sequen
         from aftershock.pipeline.run import RunFailed, run  # noqa: PLC0415
         from aftershock.progress import showing_progress  # noqa: PLC0415
 
+        imports_are_done()
         try:
             with showing_progress(enabled=sys.stderr.isatty() and not options.quiet):
                 result = run(prepared)

@@ -42,10 +42,11 @@ _PLACE_AND_TIME: Final = frozenset(
 )
 
 
-@lru_cache(maxsize=16)
-def content_of(table: str) -> Callable[[Any], tuple[Hashable, ...]]:
-    """A function from a row of a table to all that it says besides place and time."""
-    return attrgetter(*(name for name in TABLES[table].column_names if name not in _PLACE_AND_TIME))
+@lru_cache(maxsize=64)
+def content_of(table: str, besides: tuple[str, ...] = ()) -> Callable[[Any], tuple[Hashable, ...]]:
+    """A function from a row of a table to all that it says besides place and time, and besides some columns more."""
+    left_out = _PLACE_AND_TIME.union(besides)
+    return attrgetter(*(name for name in TABLES[table].column_names if name not in left_out))
 
 
 def fold(found: Iterable[Found], gap: int) -> list[Found]:

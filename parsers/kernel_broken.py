@@ -25,6 +25,10 @@ _WIDTHS: Final = frozenset({72, 76, 78, 79, 80, 96, 100, 120, 128, 132, 160, 200
 _GOES_ON: Final = re.compile(
     rb"(?:pid|name)=|Ch\b|Ch(?:ID|Id)\b|[Cc]hannel\b|intr\b|engmask\b|errorString\b|GPU\b|Graphics\b|[A-Z][\w ]{2,40}:"
 )
+# What most lines of logs begin with: they are told from parts of a record without unwrapping them.
+_STAMPED: Final = re.compile(
+    rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\d{4}-\d\d-\d\d[T ]\d\d:|\[[ \d]{1,10}\.\d{6}\] |<\d{1,3}>"
+)
 # Only a record that itself says so stands for more: "12 callbacks suppressed" alone names no record.
 _SUPPRESSED: Final = re.compile(
     rb"\b(\d{1,9}) (?:[a-z]{1,12} )?(?:messages?|callbacks?|events?|records?|prints?) (?:were |was )?suppressed\b"
@@ -37,8 +41,8 @@ def unbroken(line: Line, message: bytes) -> bytes:
     Evidence: the line ends at a comma and the next goes on in the driver's words; or it has no readable event without
     the next; or it has a stamp and is as wide as a terminal, and the next has neither stamp nor indent.
     """
-    if not line.text.rstrip().endswith(message.rstrip()[-16:]):
-        return message  # it stands in JSON or the like, where nothing breaks lines
+    if _STAMPED.match(line.following) or not line.text.rstrip().endswith(message.rstrip()[-16:]):
+        return message  # a line of its own follows, or it stands in JSON or the like, where nothing breaks lines
     width = _columns(line.text)
     for number, below in enumerate(line.following.split(b"\n", _MOST_PARTS)[:_MOST_PARTS]):
         rest = below.rstrip(b"\r")

@@ -20,7 +20,6 @@ from aftershock.parsers.clock import (
     DAY,
     MINUTE,
     SECOND,
-    YEARLESS,
     Reading,
     day_micros,
     zone_offset_micros,
@@ -104,6 +103,8 @@ class SourceClock:
         self.has_local = any(reading.kind in ("local", "yearless") for _, reading in ordered)
         self._years = self._fit_years(ordered)
         self._anchors = self._fit_anchors(ordered)
+        # What the fit of the boots works out is asked for again, record by record.
+        self._by_offset: dict[int, tuple[Reading, Resolved]] = {}
         self._boots = self._fit_boots(ordered)
 
     @property
@@ -131,7 +132,8 @@ class SourceClock:
 
     def resolve(self, offset: int, reading: Reading) -> Resolved:
         """When the record at ``offset`` happened."""
-        by_wall = self._by_wall(offset, reading)
+        known = self._by_offset.get(offset)
+        by_wall = known[1] if known and known[0] is reading else self._by_wall(offset, reading)
         if by_wall.time is not None or reading.boot is None:
             return by_wall
         return self._boots.at(offset, reading)
@@ -197,6 +199,7 @@ class SourceClock:
         for offset, reading in ordered:
             if reading.boot is not None:
                 wall = self._by_wall(offset, reading)
+                self._by_offset[offset] = reading, wall
                 pairs.append((offset, reading.boot, wall))
         return _Boots(pairs, self._sections)
 
@@ -265,9 +268,15 @@ def _year_of(wall: int) -> int:
 
 def _in_year(wall: int, year: int) -> int | None:
     """A year-less wall clock (counted in 1972) moved to ``year``; None if that year has no such day."""
-    moment = dt.datetime(YEARLESS, 1, 1) + dt.timedelta(microseconds=wall - (day_micros(YEARLESS, 1, 1) or 0))
-    midnight = day_micros(year, moment.month, moment.day)
+    midnight = _same_day(wall // DAY, year)
     return None if midnight is None else midnight + wall % DAY
+
+
+@lru_cache(maxsize=4096)
+def _same_day(day: int, year: int) -> int | None:
+    """Midnight of the day of ``year`` that has the month and number of a day (counted from 1970) of the year 1972."""
+    moment = dt.date(1970, 1, 1) + dt.timedelta(days=day)
+    return day_micros(year, moment.month, moment.day)
 
 
 def _nearest_year(wall: int, absolute: int) -> int | None:

@@ -20,7 +20,7 @@ from aftershock.parsers.formats import SECTION, Found, Head, Mark, Refused
 from aftershock.parsers.inner_lines import all_signatures
 from aftershock.parsers.scan import scanner_for
 from aftershock.schemas.events import EventRow
-from aftershock.schemas.topology import Gpu
+from aftershock.schemas.topology import Gpu, Host
 
 Item = Found | Refused | Mark
 
@@ -112,6 +112,6 @@ def _on_hosts(item: Found, hosts: Sequence[str]) -> Iterable[Found]:
         if row.host_raw is not None or row.host is not None or not hosts:
             return (item,)
         return [replace(item, row=replace(row, host_raw=host)) for host in hosts]
-    if isinstance(row, Gpu) and row.host is None and hosts:
+    if isinstance(row, (Gpu, Host)) and row.host is None and hosts:
         return [replace(item, row=replace(row, host=host)) for host in hosts]
     return (item,)

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from aftershock.parsers.transit import origin_of, rows_of
+from aftershock.parsers.transit import origin_of, rows_of, table_name
 from aftershock.pipeline.episodes import EpisodeRules, link_episodes
 from aftershock.pipeline.exclusions import find_exclusions
 from aftershock.pipeline.host_table import merge_hosts
@@ -108,7 +108,11 @@ class FollowTeardown(beam.PTransform):  # type: ignore[misc]
 
 
 def _follow_teardown(keyed: tuple[int, Iterable[pa.RecordBatch]], window: Window) -> Iterator[pa.RecordBatch]:
-    rows = _rows(keyed[1])
+    batches = list(keyed[1])
+    if window.is_all and all(table_name(batch) == GpuError.table for batch in batches):
+        yield from batches  # nobody worked together: there is nothing to follow
+        return
+    rows = _rows(batches)
     errors = [row for row in rows if isinstance(row, GpuError)]
     mark_teardown(errors, placements_of(row for row in rows if isinstance(row, Session)))
     yield from _done(window.kept(errors))

@@ -23,7 +23,6 @@ from aftershock.pipeline.bursts import Burst, Placed, Scope, bursts_of, placed_b
 from aftershock.pipeline.episode_links import EpisodeRules, components
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import GpuError
-from aftershock.schemas.ids import stable_id
 
 __all__ = ["DEFAULT_RULES", "EpisodeRules", "link_episodes", "link_source"]
 
@@ -64,7 +63,8 @@ def _link(errors: Iterable[GpuError], placed: Iterable[Placed], rules: EpisodeRu
 def _number(episode: Sequence[Burst]) -> None:
     """Give the bursts of an episode its id and their roles."""
     first = min(episode, key=lambda burst: burst.precedence)
-    episode_id = stable_id("episode", first.id)
+    # An episode is named after the burst that leads it: no two are led by the same.
+    episode_id = "episode-" + first.id.rpartition("-")[2]
     for burst in episode:
         role = _role(burst, first)
         for row in burst.rows:

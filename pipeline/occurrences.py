@@ -74,14 +74,10 @@ def merge_occurrences(rows: Sequence[EventRow], burst_gap: int) -> list[EventRow
 
 def _same_thing(row: EventRow) -> Hashable:
     """What two rows must share: all content but the spelling of the host and what other lines told about the GPU."""
-    blank = {name: getattr(row, name) for name in _TOLD_ELSEWHERE if hasattr(row, name)}
-    for name in blank:
-        setattr(row, name, None)
-    content = content_of(row.table)(row)
-    for name, value in blank.items():
-        setattr(row, name, value)
-    hashable = tuple(tuple(value) if isinstance(value, list) else value for value in content)
-    return type(row), row.time_basis == "assumed_zone", hashable
+    content = content_of(row.table, _TOLD_ELSEWHERE)(row)
+    if isinstance(row, SchedulerEvent):
+        content = tuple(tuple(value) if isinstance(value, list) else value for value in content)
+    return type(row), row.time_basis == "assumed_zone", content
 
 
 def _by_time(row: EventRow) -> tuple[int, str, int]:

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from aftershock.parsers.transit import table_name
@@ -39,9 +39,12 @@ def shards_of(batch: pa.RecordBatch) -> Iterator[Sharded]:
     if column is None:
         yield (table.name, "all"), batch
         return
-    months = pc.strftime(batch.column(column), format="%Y-%m").fill_null("unknown")
-    for month in sorted(pc.unique(months).to_pylist()):
-        yield (table.name, month), batch.filter(pc.equal(months, month))
+    months = batch.column(column).to_numpy(zero_copy_only=False).astype("datetime64[M]")
+    for month in np.unique(months):
+        # An unknown time is equal to nothing, itself included.
+        chosen = np.isnat(months) if np.isnat(month) else months == month
+        name = "unknown" if np.isnat(month) else str(month)
+        yield (table.name, name), batch if chosen.all() else batch.filter(pa.array(chosen))
 
 
 def part_table(table: Table, batches: Iterable[pa.RecordBatch]) -> pa.Table:
