@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import cast
 
 # 64 bits: among a million ids of one kind the chance that any two are equal is about 3 in 100 million.
 _DIGEST_BYTES = 8
@@ -32,12 +33,12 @@ def _encode(part: object) -> bytes:
     kind = type(part)
     if kind is str:
         # Lone surrogates stand for bytes of the input that are no UTF-8; they must not be an error here.
-        content = part.encode("utf-8", "surrogatepass")  # type: ignore[attr-defined]
+        content = cast(str, part).encode("utf-8", "surrogatepass")
         return b"s%d:%b" % (len(content), content)
     if part is None:
         return b"n0:"
     if kind is int:
-        content = b"%d" % part
+        content = b"%d" % cast(int, part)
         return b"i%d:%b" % (len(content), content)
     return _encode_seldom(part)
 
