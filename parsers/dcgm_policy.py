@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from aftershock.parsers.formats import Found, Head, Line, LineFormat, Refused, Sample, expect
-from aftershock.parsers.kernel_xid import INT32_MAX
+from aftershock.parsers.kernel.xid import INT32_MAX
 from aftershock.schemas.events import GpuError
 
 _DEEPEST: Final = 12

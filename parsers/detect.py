@@ -49,10 +49,21 @@ def detect(head: Head, forced: str | None = None) -> Detected:
         return Detected("refused", forced, reason=refusal)
     if forced:
         return _forced(head, forced)
+    if _is_plain_log(head):
+        return Detected("lines", _line_format_of(head), formats=line_formats())
     scored = sorted(((fmt.detects(head), fmt.name, fmt) for fmt in document_formats()), reverse=True, key=_score)
     if scored and scored[0][0] >= SURE:
         return Detected("document", scored[0][1], document=scored[0][2])
     return Detected("lines", _line_format_of(head), formats=line_formats())
+
+
+# Envelopes that no document begins with: a file whose first lines all stand in them is a log.
+_LOG_ENVELOPES: Final = frozenset({"rfc3164", "rfc5424", "slurm"})
+
+
+def _is_plain_log(head: Head) -> bool:
+    lines = head.lines(5)
+    return bool(lines) and all(unwrap(line).names[0] in _LOG_ENVELOPES for line in lines)
 
 
 def rebuild(how: str, name: str | None, *, forced: bool) -> Detected:

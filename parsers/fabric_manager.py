@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from aftershock.parsers.formats import Found, Head, Line, LineFormat, Refused, Sample, expect
-from aftershock.parsers.kernel_text import is_by
-from aftershock.parsers.kernel_xid import INT32_MAX, pci_of
+from aftershock.parsers.kernel.text import is_by
+from aftershock.parsers.kernel.xid import INT32_MAX, pci_of
 from aftershock.schemas.events import GpuError
 
 _WRITERS: Final = ("nv-fabricmanager", "nv-fabric", "nvidia-fabric", "fabricmanager", "fabric-manager")

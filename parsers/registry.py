@@ -17,6 +17,7 @@ from aftershock.parsers.formats import DocumentFormat, Format, LineFormat
 from aftershock.schemas.tables import TABLES
 
 _PREFIX = parsers.__name__ + "."
+_DOCUMENTS = _PREFIX + "documents."
 
 
 class BadFormat(Exception):
@@ -35,13 +36,17 @@ def formats() -> tuple[Format, ...]:
     for module, fmt in found.items():
         if module.rpartition(".")[2] != fmt.name:
             raise BadFormat(f"format {fmt.name!r} stands in {module}, not in a module of its name")
+        if isinstance(fmt, DocumentFormat) != module.startswith(_DOCUMENTS):
+            raise BadFormat(f"format {fmt.name!r} stands in {module}: documents and no others stand in documents/")
     return check_declarations(found.values())
 
 
 @lru_cache(maxsize=1)
 def line_formats() -> tuple[LineFormat, ...]:
-    """The formats that are found line by line."""
-    return tuple(f for f in formats() if isinstance(f, LineFormat))
+    """The formats that are found line by line. Those that are read as a whole are not loaded for it."""
+    names = [name for name in _module_names().values() if not name.startswith(_DOCUMENTS)]
+    found = (getattr(importlib.import_module(name), "FORMAT", None) for name in sorted(names))
+    return tuple(sorted((f for f in found if isinstance(f, LineFormat)), key=lambda f: f.name))
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ from aftershock.parsers.clock import Reading
 from aftershock.parsers.fold import fold
 from aftershock.parsers.formats import SECTION, Format, Found
 from aftershock.parsers.hosts import HostNames
-from aftershock.parsers.kernel_catalog import describe
+from aftershock.parsers.kernel.catalog import describe
 from aftershock.parsers.resolve import ClockRules, Resolved, SourceClock
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow, GpuError, SchedulerEvent

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from aftershock.parsers.formats import Found, Head, Line, LineFormat, Refused, Sample, expect
-from aftershock.parsers.kernel_text import is_by
+from aftershock.parsers.kernel.text import is_by
 from aftershock.schemas.events import GpuError
 
 _WRITERS: Final = ("nvidia-vgpu", "vmiop", "kernel")

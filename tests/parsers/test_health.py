@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aftershock.parsers import dcgmi_diag, dcgmi_health, gpud, ipmi_sel, nhc, npd, nvsentinel, redfish_log
-from aftershock.parsers import json_records as records
-from aftershock.parsers.bmc_words import fault_of
+from aftershock.parsers import nhc
 from aftershock.parsers.detect import detect
+from aftershock.parsers.documents import dcgmi_diag, dcgmi_health, gpud, ipmi_sel, npd, nvsentinel, redfish_log
+from aftershock.parsers.documents import json_records as records
+from aftershock.parsers.documents.bmc_words import fault_of
+from aftershock.parsers.documents.iso_clock import stated_time
+from aftershock.parsers.documents.json_records import records_of
+from aftershock.parsers.documents.relayed_xid import relayed_error
 from aftershock.parsers.formats import Found, Head, Refused
-from aftershock.parsers.iso_clock import stated_time
-from aftershock.parsers.json_records import records_of
-from aftershock.parsers.relayed_xid import relayed_error
 from aftershock.parsers.selfcheck import rows_of_text
 from aftershock.schemas.events import GpuError, HealthCheck, NodeEvent
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from aftershock.parsers import dcgm_labels, lspci, nvidia_smi_l, nvidia_smi_q
 from aftershock.parsers.detect import detect
+from aftershock.parsers.documents.nvidia_smi_checks import MOST_GPUS, smi_clock
 from aftershock.parsers.formats import Found, Head, Refused
-from aftershock.parsers.nvidia_smi_checks import MOST_GPUS, smi_clock
 from aftershock.schemas.events import HealthCheck
 from aftershock.schemas.topology import Gpu, Host
 

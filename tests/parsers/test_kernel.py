@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from aftershock.parsers import dcgm_policy, fabric_manager, kernel, vgpu, windows_events
 from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.formats import Found, Line, LineFormat, Refused
-from aftershock.parsers.kernel_samples import NON_SAMPLES
-from aftershock.parsers.kernel_xid import EVENT_START, pci_of
+from aftershock.parsers.kernel.samples import NON_SAMPLES
+from aftershock.parsers.kernel.xid import EVENT_START, pci_of
 from aftershock.parsers.selfcheck import problems_of, rows_of_text
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import GpuError, NodeEvent

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aftershock.parsers.kernel_catalog import decode_nvlink5, describe, driver_of
+from aftershock.parsers.kernel.catalog import decode_nvlink5, describe, driver_of
 from aftershock.parsers.registry import formats
 from aftershock.parsers.selfcheck import rows_of_text
 from aftershock.schemas.events import GpuError

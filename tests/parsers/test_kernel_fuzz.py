@@ -18,7 +18,7 @@ from aftershock.parsers.blocks import Mark
 from aftershock.parsers.detect import Detected, detect
 from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.formats import Found, Head, Line, LineFormat
-from aftershock.parsers.kernel_rules import Rule
+from aftershock.parsers.kernel.rules import Rule
 from aftershock.parsers.registry import formats, line_formats
 from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.settle import SourceRules, settle_source

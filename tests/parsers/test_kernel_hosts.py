@@ -8,7 +8,7 @@ import pytest
 
 from aftershock.parsers import kernel
 from aftershock.parsers.formats import Sample
-from aftershock.parsers.kernel_storage import disk_of
+from aftershock.parsers.kernel.storage import disk_of
 from aftershock.parsers.selfcheck import SAMPLE_RULES, rows_of_text
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import NODE_EVENT_KINDS, NodeEvent

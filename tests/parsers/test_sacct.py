@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aftershock.parsers import sacct, sacct_json, squeue
 from aftershock.parsers.clock import SECOND, wall_micros
+from aftershock.parsers.documents import sacct, sacct_json, squeue
+from aftershock.parsers.documents.json_elements import Element, elements_of
 from aftershock.parsers.formats import Found, Head, Refused
-from aftershock.parsers.json_elements import Element, elements_of
 from aftershock.schemas.sessions import Session
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from aftershock.parsers import envelopes
-from aftershock.parsers.kernel_rules import literal
+from aftershock.parsers.kernel.rules import literal
 from aftershock.parsers.registry import line_formats
 from aftershock.parsers.scan import HIDDEN, Scanner
 

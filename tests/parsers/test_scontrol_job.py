@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aftershock.parsers.clock import SECOND, wall_micros
+from aftershock.parsers.documents.scontrol_job import detects, read
 from aftershock.parsers.formats import Found, Head, Refused
-from aftershock.parsers.scontrol_job import detects, read
 from aftershock.schemas.sessions import Session
 
 BLOCK = """\

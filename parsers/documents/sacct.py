@@ -1,0 +1,182 @@
+"""sacct: Slurm's accounting as a delimited table, ``sacct --parsable2`` or ``--parsable``.
+
+    JobID|JobIDRaw|JobName|State|ExitCode|Submit|Start|End|NodeList|AllocTRES
+    812|812|bert|NODE_FAIL|1:0|2025-02-03T08:00:00|2025-02-03T08:00:05|2025-02-03T09:10:11|dgx[07-08]|gres/gpu=16,node=2
+
+Documented at https://slurm.schedmd.com/sacct.html. Columns come in any number and order. With ``--duplicates`` a job
+that was requeued has a row for each of its placements, all under the same id. Times are local and have no zone unless
+``SLURM_TIME_FORMAT`` gave them one. sacct prints exit statuses above 128 less 128, so that 9 may have been 137.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO, Final
+
+from aftershock.parsers.documents.slurm_job import JobText, session_of
+from aftershock.parsers.documents.slurm_table import Columns, Record, header_of, read_table
+from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sample, expect
+from aftershock.parsers.slurm_words import shown_job
+
+# Shapes tell whether a record with too many delimiters was cut in the right place. An empty cell always passes.
+_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*|[A-Za-z()/]+|#+|[0-9]+", re.DOTALL)
+_ELAPSED: Final = re.compile(r"[0-9:.-]+|INVALID|Partition_Limit|UNLIMITED")
+_COUNT: Final = re.compile(r"[0-9]+")
+_HOSTS: Final = re.compile(r"None assigned|\S+")
+_TRES: Final = re.compile(r"\S+")
+_EXIT: Final = re.compile(r"[0-9]+:[0-9]+")
+
+_KNOWN: Final = (
+    "jobid jobidraw cluster partition qos account group gid user uid submit eligible start end elapsed elapsedraw "
+    "exitcode derivedexitcode state nnodes ncpus reqcpus reqmem reqtres alloctres alloccpus timelimit nodelist "
+    "jobname workdir submitline reason comment restarts dbindex maxrss totalcpu"
+)
+_FREE: Final = "submitline comment admincomment systemcomment jobname workdir extra constraints container"
+
+COLUMNS: Final = Columns(
+    required=frozenset({"jobid", "jobidraw"}),
+    known=frozenset(_KNOWN.split()),
+    shapes={
+        "jobid": re.compile(r"[0-9]+(?:[_+.]\S*)?"),
+        "jobidraw": re.compile(r"[0-9]+(?:[_+.]\S*)?"),
+        "state": re.compile(r"[A-Z_?]+\+?(?: by \S+)?"),
+        "exitcode": _EXIT,
+        "derivedexitcode": _EXIT,
+        "submit": _TIME,
+        "eligible": _TIME,
+        "start": _TIME,
+        "end": _TIME,
+        "elapsed": _ELAPSED,
+        "elapsedraw": _COUNT,
+        "timelimit": _ELAPSED,
+        "nnodes": _COUNT,
+        "ncpus": _COUNT,
+        "uid": _COUNT,
+        "nodelist": _HOSTS,
+        "alloctres": _TRES,
+        "reqtres": _TRES,
+    },
+    free=frozenset(_FREE.split()),
+)
+
+
+def detects(head: Head) -> float:
+    """Sure where one of the first lines is a header; warnings of the tool may stand above it.
+
+    A little less sure than of a header of squeue, which has columns of its own beside some of these.
+    """
+    return 0.85 if any(header_of(line, COLUMNS) for line in head.lines(8)) else 0.0
+
+
+def read(stream: BinaryIO) -> Iterator[Found | Refused]:
+    """The sessions of a table."""
+    for record in read_table(stream, COLUMNS, "sacct"):
+        if isinstance(record, Refused):
+            yield record
+        else:
+            yield from _rows(record)
+
+
+def _rows(record: Record) -> Iterator[Found | Refused]:
+    cells = record.cells
+    printed = cells.get("jobid") or cells.get("jobidraw") or ""
+    shown = shown_job(printed)
+    if shown is None:
+        yield Refused(record.offset, len(record.raw), "sacct: JobID is not a job id", record.raw[:512])
+        return
+    job_id, step = shown
+    if step is None:
+        yield from session_of(_job_text(job_id, cells), record.offset, record.raw)
+
+
+def _job_text(job_id: str, cells: Mapping[str, str]) -> JobText:
+    return JobText(
+        tool="sacct",
+        job_id=job_id,
+        raw_job_id=cells.get("jobidraw") or job_id,
+        cluster=cells.get("cluster"),
+        name=cells.get("jobname"),
+        user=cells.get("user") or cells.get("uid"),
+        work_dir=cells.get("workdir"),
+        partition=cells.get("partition"),
+        nodes=cells.get("nodelist"),
+        n_nodes=cells.get("nnodes") or cells.get("allocnodes"),
+        tres=(cells.get("alloctres"), cells.get("reqtres")),
+        submit=cells.get("submit"),
+        start=cells.get("start"),
+        end=cells.get("end"),
+        elapsed=cells.get("elapsedraw") or cells.get("elapsed"),
+        state=cells.get("state"),
+        exit=cells.get("exitcode"),
+        reason=cells.get("reason"),
+        excluded=next((cells[name] for name in ("excnodelist", "excnodes", "exc_nodes") if name in cells), None),
+        submit_line=cells.get("submitline"),
+    )
+
+
+_SAMPLES: Final = (
+    # A job that lost a host, was requeued, and ended well: one id, two rows. Its steps are no sessions.
+    Sample(
+        "JobID|JobIDRaw|JobName|User|State|ExitCode|Submit|Start|End|ElapsedRaw|NNodes|NodeList|AllocTRES\n"
+        "812|812|bert|mira|NODE_FAIL|1:0|2025-02-03T08:00:00|2025-02-03T08:00:05|2025-02-03T08:10:05|600|2|dgx[07-08]"
+        "|cpu=16,gres/gpu=16,node=2\n"
+        "812.batch|812.batch|batch||CANCELLED|0:15|2025-02-03T08:00:05|2025-02-03T08:00:05|2025-02-03T08:10:06|601|1"
+        "|dgx07|cpu=8\n"
+        "812|812|bert|mira|COMPLETED|0:0|2025-02-03T08:10:05|2025-02-03T08:12:31|2025-02-03T09:12:31|3600|2|dgx[07,09]"
+        "|cpu=16,gres/gpu=16,node=2\n",
+        (
+            expect(
+                "sessions",
+                job_id="812",
+                raw_job_id="812",
+                name="bert",
+                user="mira",
+                state="NODE_FAIL",
+                hosts=["dgx07", "dgx08"],
+                n_hosts=2,
+                n_gpus=16,
+                duration_s=600.0,
+                exit_code=1,
+                exit_signal=None,
+            ),
+            expect("sessions", job_id="812", state="COMPLETED", hosts=["dgx07", "dgx09"], exit_code=0),
+        ),
+    ),
+    # Cancelled while it waited; a submit line over two lines with the delimiter in it; an array that waits.
+    Sample(
+        "JobID|JobIDRaw|State|Start|End|NodeList|SubmitLine|\n"
+        "77_4|81|CANCELLED by 4021|None|2025-02-03T10:00:00|None assigned|sbatch --exclude=dgx[03-04] a.sh\n| tail|\n"
+        "90_[0-7%2]|90|PENDING|Unknown|Unknown|None assigned|sbatch --array=0-7%2 b.sh|\n",
+        (
+            expect(
+                "sessions",
+                job_id="77_4",
+                raw_job_id="81",
+                state="CANCELLED",
+                cancelled_by="4021",
+                start_time=None,
+                hosts=[],
+                excluded_hosts=["dgx03", "dgx04"],
+            ),
+            expect("sessions", job_id="90_[0-7%2]", state="PENDING", start_time=None, end_time=None, hosts=[]),
+        ),
+    ),
+)
+
+FORMAT: Final = DocumentFormat(
+    name="sacct",
+    doc="Slurm accounting as `sacct --parsable2` or `--parsable` prints it, best with `--duplicates`: a row for each "
+    "placement of a job. Steps are left out.",
+    url="https://slurm.schedmd.com/sacct.html",
+    tables=("sessions",),
+    detects=detects,
+    read=read,
+    samples=_SAMPLES,
+    non_samples=(
+        "JobID           JobName  Partition    Account  AllocCPUS      State ExitCode \n",
+        "NODELIST|STATE|REASON|USER|TIMESTAMP\ndgx07|idle|none|Unknown|Unknown\n",
+        "JobID|colour|taste\n1|red|sweet\n",
+        "step|loss|lr\n1|2.5|0.1\n",
+    ),
+)
