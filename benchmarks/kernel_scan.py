@@ -97,7 +97,8 @@ def reader(log: Path) -> float:
 
 
 def _check(command: list[str]) -> None:
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    # A pipe, not the null device: grep stops at its first hit where nobody reads what it prints.
+    subprocess.run(command, check=True, stdout=subprocess.PIPE)
 
 
 DUCKDB = """

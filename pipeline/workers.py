@@ -6,6 +6,7 @@ start is not lost. On other engines there are none, and chunks are parsed where 
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -113,6 +114,8 @@ class Workers:
 def _live_with(parent: int) -> None:
     """In a worker: leave interrupts to the parent, and end when it has ended, however that came about."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()  # what came with the fork stays; looking through it would copy its pages
+    gc.enable()
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
