@@ -16,6 +16,7 @@ from aftershock.parsers.formats import Refused
 MAX_ELEMENT: Final = 32 << 20
 # Deeper than any record that a tool writes, shallower than what a parser's stack may not bear.
 MAX_DEPTH: Final = 200
+EXCERPT: Final = 512
 
 _CHUNK: Final = 1 << 20
 _LONGEST_KEY: Final = 256
@@ -32,10 +33,38 @@ class Element(NamedTuple):
     data: bytes
 
 
-class _Scan:
+class ElementKeeper:
+    """Keeps the bytes of one object while a scan goes through it, up to a size; a flaw makes a refusal of it."""
+
+    def __init__(self) -> None:
+        self._begin = 0
+        self._parts: list[bytes] | None = None  # None: not in an object that is kept
+        self._size = 0
+        self._flaw: str | None = None
+
+    def _keep(self, data: bytes) -> None:
+        assert self._parts is not None
+        self._size += len(data)
+        if self._size > MAX_ELEMENT:
+            self._flaw = self._flaw or f"record of more than {MAX_ELEMENT} bytes"
+        if self._flaw is None:
+            self._parts.append(data)
+        else:
+            self._parts = [b"".join(self._parts)[:EXCERPT]]
+
+    def _element(self, end: int) -> Element | Refused:
+        assert self._parts is not None
+        data, self._parts = b"".join(self._parts), None
+        if self._flaw:
+            return Refused(self._begin, end - self._begin, self._flaw, data[:EXCERPT])
+        return Element(self._begin, data)
+
+
+class _Scan(ElementKeeper):
     """Goes through a document chunk by chunk and keeps the bytes of the element it is in."""
 
     def __init__(self, key: bytes) -> None:
+        super().__init__()
         self._key = key
         self._depth = 0
         self._array_depth: int | None = None  # depth inside the array that is looked for
@@ -43,10 +72,6 @@ class _Scan:
         self._escaped = False
         self._last_key = b""
         self._key_open = False
-        self._begin = 0
-        self._parts: list[bytes] | None = None  # of the element
-        self._size = 0
-        self._flaw: str | None = None
 
     @property
     def inside(self) -> bool:
@@ -98,7 +123,9 @@ class _Scan:
     def rest(self, end: int) -> Iterator[Refused]:
         """What the end of the document leaves open."""
         if self._parts is not None:
-            yield Refused(self._begin, end - self._begin, "document ends within a record", b"".join(self._parts)[:512])
+            yield Refused(
+                self._begin, end - self._begin, "document ends within a record", b"".join(self._parts)[:EXCERPT]
+            )
         elif self.inside:
             yield Refused(end, 0, "document ends early")
 
@@ -120,23 +147,6 @@ class _Scan:
         if self._depth < self._array_depth:
             self._array_depth = None
         return self._depth == self._array_depth
-
-    def _keep(self, data: bytes) -> None:
-        assert self._parts is not None
-        self._size += len(data)
-        if self._size > MAX_ELEMENT:
-            self._flaw = self._flaw or f"record of more than {MAX_ELEMENT} bytes"
-        if self._flaw is None:
-            self._parts.append(data)
-        else:
-            self._parts = [b"".join(self._parts)[:512]]
-
-    def _element(self, end: int) -> Element | Refused:
-        assert self._parts is not None
-        data, self._parts = b"".join(self._parts), None
-        if self._flaw:
-            return Refused(self._begin, end - self._begin, self._flaw, data[:512])
-        return Element(self._begin, data)
 
 
 def elements_of(stream: BinaryIO, key: str) -> Iterator[Element | Refused]:

@@ -14,12 +14,11 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 
-from aftershock.parsers.documents.json_elements import MAX_DEPTH, MAX_ELEMENT, Element
+from aftershock.parsers.documents.json_elements import EXCERPT, MAX_DEPTH, Element, ElementKeeper
 from aftershock.parsers.formats import Refused
 
 _CHUNK: Final = 1 << 20
 _LONGEST_KEY: Final = 256
-_EXCERPT: Final = 512
 
 # A string without escapes is passed in one step. An object that begins a line with its first key is a new record,
 # wherever it stands: indented documents have blanks before it, and those without indentation break the line behind it.
@@ -86,10 +85,11 @@ def text_member(record: Any, *path: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-class _Scan:
+class _Scan(ElementKeeper):
     """Goes through a document chunk by chunk and keeps the bytes of the record that it is in."""
 
     def __init__(self, keys: frozenset[bytes]) -> None:
+        super().__init__()
         self._keys = keys
         self._depth = 0
         self._base: int | None = 0  # depth at which an object is a record; None where none is
@@ -97,10 +97,6 @@ class _Scan:
         self._in_string = False
         self._escaped = False
         self._last_key = b""
-        self._begin = 0
-        self._parts: list[bytes] | None = None
-        self._size = 0
-        self._flaw: str | None = None
 
     def take(self, chunk: bytes, base: int) -> Iterator[Element | Refused]:
         """The records that end in this chunk, which starts at ``base`` in the document."""
@@ -176,26 +172,9 @@ class _Scan:
             self._base = None  # the end of an array; the outermost object may have another one
         return self._depth == self._base
 
-    def _keep(self, data: bytes) -> None:
-        assert self._parts is not None
-        self._size += len(data)
-        if self._size > MAX_ELEMENT:
-            self._flaw = self._flaw or f"record of more than {MAX_ELEMENT} bytes"
-        if self._flaw is None:
-            self._parts.append(data)
-        else:
-            self._parts = [b"".join(self._parts)[:_EXCERPT]]
-
-    def _element(self, end: int) -> Element | Refused:
-        assert self._parts is not None
-        data, self._parts = b"".join(self._parts), None
-        if self._flaw:
-            return Refused(self._begin, end - self._begin, self._flaw, data[:_EXCERPT])
-        return Element(self._begin, data)
-
     def _torn(self, end: int) -> Refused:
         assert self._parts is not None
-        return Refused(self._begin, end - self._begin, "record is cut off", b"".join(self._parts)[:_EXCERPT])
+        return Refused(self._begin, end - self._begin, "record is cut off", b"".join(self._parts)[:EXCERPT])
 
     def _reset(self) -> None:
         """A record starts at the next byte: in the array that is open, or as a document of its own."""

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aftershock.parsers import host_blocks, log_export, nvidia_bug_report
 from aftershock.parsers.clock import SECOND
+from aftershock.parsers.documents import host_blocks, log_export, nvidia_bug_report
 from aftershock.parsers.formats import DocumentFormat
 from aftershock.parsers.selfcheck import problems_of
 from aftershock.schemas.events import GpuError

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aftershock.parsers import dcgm_labels, lspci, nvidia_smi_l, nvidia_smi_q
 from aftershock.parsers.detect import detect
+from aftershock.parsers.documents import dcgm_labels, lspci, nvidia_smi_l, nvidia_smi_q
 from aftershock.parsers.documents.nvidia_smi_checks import MOST_GPUS, smi_clock
 from aftershock.parsers.formats import Found, Head, Refused
 from aftershock.schemas.events import HealthCheck
