@@ -48,7 +48,7 @@ def parse_files(
     out = sys.stdout.buffer
     for name in files:
         source = os.fsencode(name).decode("utf-8", "backslashreplace")
-        rules = SourceRules(source=source, host=host, clock=ClockRules(zone=timezone, year=year))
+        rules = SourceRules(source=source, host=host, clock=ClockRules(zone=timezone, year=year, inferred=False))
         for row in _rows_of(name, source, format_name, rules):
             out.write(_as_json(row))
     out.flush()

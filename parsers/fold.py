@@ -34,6 +34,7 @@ _PLACE_AND_TIME: Final = frozenset(
         "time_local",
         "time_basis",
         "time_error_s",
+        "uptime_s",
         "count",
         "source",
         "byte_offset",

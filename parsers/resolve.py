@@ -26,6 +26,8 @@ from aftershock.parsers.clock import (
 )
 
 HALF_YEAR: Final = 183 * DAY
+YEAR: Final = 366 * DAY  # of 1972
+LATE: Final = 3 * DAY
 HOUR: Final = 60 * MINUTE
 
 # Zones are multiples of a quarter of an hour; an anchor further off than this from one says nothing about the zone.
@@ -53,12 +55,14 @@ class ClockRules:
     """What is stated from outside about the clock of a source.
 
     zone: IANA name or ``+09:00``; None if nothing is stated. assumed: the zone is only this machine's own.
-    year: the year of the first record of a source whose dates have none.
+    year: the year of the first record of a source whose dates have none. inferred: whether zone and year may be
+        inferred from other lines, and from the time at which a collector took a line.
     """
 
     zone: str | None = None
     assumed: bool = False
     year: int | None = None
+    inferred: bool = True
 
 
 @lru_cache(maxsize=256)
@@ -167,16 +171,16 @@ class SourceClock:
 
     def _fit_years(self, ordered: Sequence[tuple[int, Reading]]) -> list[_Years]:
         if not self._sections:
-            return [_Years(ordered, ordered, self._rules.year)]
+            return [_Years(ordered, ordered, self._rules)]
         parts: list[list[tuple[int, Reading]]] = [[] for _ in range(len(self._sections) + 1)]
         for pair in ordered:
             parts[self._section_of(pair[0])].append(pair)
-        return [_Years(part, ordered, self._rules.year) for part in parts]
+        return [_Years(part, ordered, self._rules) for part in parts]
 
     def _fit_anchors(self, ordered: Sequence[tuple[int, Reading]]) -> list[tuple[int, int]]:
         """(offset in the file, zone offset) from lines that print an absolute time beside a local one."""
-        anchors = []
-        for offset, reading in ordered:
+        anchors: list[tuple[int, int]] = []
+        for offset, reading in ordered if self._rules.inferred else ():
             if reading.epoch is None or reading.wall is None or reading.kind not in ("local", "yearless"):
                 continue
             wall: int | None = reading.wall
@@ -208,7 +212,7 @@ class _Years:
     """Years of year-less dates: the order of the file shows where a year ends, an anchor says which one it was."""
 
     def __init__(
-        self, ordered: Sequence[tuple[int, Reading]], whole: Sequence[tuple[int, Reading]], year: int | None
+        self, ordered: Sequence[tuple[int, Reading]], whole: Sequence[tuple[int, Reading]], rules: ClockRules
     ) -> None:
         self._offsets: list[int] = []
         self._turns: list[int] = []  # years since the first record
@@ -220,19 +224,21 @@ class _Years:
             if reading.kind != "yearless" or reading.wall is None:
                 continue
             if previous is not None:
+                # A log may be silent for months: forward is the same year, unless a late line of the old year stands
+                # behind the first ones of the new.
                 if previous - reading.wall > HALF_YEAR:
                     turn += 1
-                elif reading.wall - previous > HALF_YEAR:
+                elif turn and reading.wall - previous > YEAR - LATE:
                     turn -= 1
             previous = reading.wall
             self._offsets.append(offset)
             self._turns.append(turn)
         if not self._offsets:
             return
-        if year is not None:
-            self._first = year
+        if rules.year is not None:
+            self._first = rules.year
             self.basis = ""  # stated, not inferred
-        else:
+        elif rules.inferred:
             # A date of the same text is nearer than one of another text in the source.
             self._first = self._from_anchor(ordered) or self._from_anchor([*ordered, *whole])
 

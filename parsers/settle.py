@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from aftershock.parsers.blocks import Mark
-from aftershock.parsers.clock import Reading
+from aftershock.parsers.clock import SECOND, Reading
 from aftershock.parsers.fold import fold
 from aftershock.parsers.formats import SECTION, Format, Found
 from aftershock.parsers.hosts import HostNames
@@ -109,6 +109,7 @@ def _resolved(item: Found, clock: SourceClock, rules: SourceRules) -> Row:
 def _place_event(row: EventRow, item: Found, when: Resolved, clock: SourceClock, rules: SourceRules) -> None:
     row.time, row.time_basis, row.time_error_s = when
     row.time_local = item.reading.text
+    row.uptime_s = None if item.reading.boot is None else item.reading.boot / SECOND
     row.last_time = when.time
     if item.last is not None:
         row.last_time = clock.resolve(item.offset, item.last).time

@@ -15,6 +15,7 @@ from typing import Final
 
 from aftershock.parsers.fold import content_of
 from aftershock.parsers.hosts import domain_of
+from aftershock.pipeline.boot_clocks import borrow_times
 from aftershock.schemas.events import EventRow, GpuError, HealthCheck, NodeEvent, SchedulerEvent
 from aftershock.schemas.ids import stable_id
 
@@ -58,6 +59,7 @@ def check_names(rows: Iterable[EventRow]) -> None:
 
 def merge_occurrences(rows: Sequence[EventRow], burst_gap: int) -> list[EventRow]:
     """Rows of one or more hosts with each occurrence once (``burst_gap`` in microseconds). Order does not matter."""
+    borrow_times(rows, _TOLD_ELSEWHERE)
     groups: dict[Hashable, list[EventRow]] = defaultdict(list)
     kept: list[EventRow] = []
     for row in rows:

@@ -46,6 +46,10 @@ class EventRow(Row):
     time_local: Annotated[str | None, Col("Time as printed; null if the text had none.")] = None
     time_basis: Annotated[str | None, Col("How `time` is known.", values=TIME_BASES)] = None
     time_error_s: Annotated[float | None, seconds_col("How wrong `time` can be, either way.")] = None
+    uptime_s: Annotated[
+        float | None,
+        seconds_col("Time since boot, where the line states it: it tells two logs' views of one event apart."),
+    ] = None
     count: Annotated[
         int | None,
         Col("Occurrences that this row stands for; a lower bound where the log says that some were suppressed."),

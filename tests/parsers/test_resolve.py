@@ -66,6 +66,30 @@ def test_years_follow_the_order_of_the_file() -> None:
     assert years == [2025, 2025, 2026, 2025]  # the last one is a late line of the old year
 
 
+@pytest.mark.parametrize(
+    ("dates", "wanted"),
+    [
+        ([(1, 12), (8, 2)], [2024, 2024]),
+        ([(2, 12), (11, 2)], [2024, 2024]),
+        ([(1, 12), (8, 2), (10, 2), (1, 3)], [2024, 2024, 2024, 2025]),
+        ([(1, 1), (12, 31)], [2024, 2024]),
+    ],
+)
+def test_silence_of_months_is_no_turn_of_the_year(dates: list[tuple[int, int]], wanted: list[int]) -> None:
+    readings = [(number * 100, yearless(*date)) for number, date in enumerate(dates)]
+    clock = SourceClock(readings, ClockRules("UTC", year=2024))
+    times = [dt.datetime.fromtimestamp((clock.resolve(*r).time or 0) / SECOND, dt.timezone.utc) for r in readings]
+    assert [time.year for time in times] == wanted
+
+
+def test_nothing_is_inferred_where_only_the_text_counts() -> None:
+    collected = Reading("local", wall(2026, 3, 1, 21, 0, 0), epoch=utc(2026, 3, 1, 12))
+    dated = yearless(3, 1)._replace(epoch=utc(2026, 3, 1, 0))
+    clock = SourceClock([(0, collected), (50, dated)], ClockRules(inferred=False))
+    assert clock.resolve(0, collected).time is None
+    assert clock.resolve(50, dated).time is None
+
+
 def test_a_full_date_in_the_file_gives_the_year() -> None:
     full = Reading("zoned", utc(2026, 1, 2), resolution=SECOND)
     readings = [(0, yearless(12, 31)), (100, yearless(1, 1)), (200, full)]

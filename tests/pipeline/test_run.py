@@ -200,6 +200,32 @@ def test_teardown_on_healthy_hosts_follows_the_fault_of_another(run_job: RunJob,
     assert [row["gpu_uuid"] for row in result.gpus.table().to_pylist()] == [rows["gpu001"]["gpu_uuid"]]
 
 
+def test_one_incident_in_three_logs_of_a_host_is_one_row(run_job: RunJob, tmp_path: Path) -> None:
+    said = "NVRM: Xid (PCI:0000:1b:00): 79, pid=42, name=python3, GPU has fallen off the bus."
+    folder = tmp_path / "logs" / "gpu-7"
+    folder.mkdir(parents=True)
+    (folder / "kmsg.log").write_text(f"3,1234,5678901234,-;{said}\n4,1240,5699000001,-;{said.replace('79', '45')}\n")
+    (folder / "syslog").write_text(f"Mar  1 11:04:05 gpu-7 kernel: [ 5678.901234] {said}\n")
+    journal = {
+        "__REALTIME_TIMESTAMP": "1772363045678950",
+        "_SOURCE_MONOTONIC_TIMESTAMP": "5678901234",
+        "_HOSTNAME": "gpu-7",
+        "_TRANSPORT": "kernel",
+        "SYSLOG_IDENTIFIER": "kernel",
+        "MESSAGE": said,
+    }
+    (folder / "journal.json").write_text(json.dumps(journal) + "\n")
+    config = tmp_path / "aftershock.toml"
+    config.write_text('[[sources]]\nglob = "logs/**"\nhost_from = "parent_folder"\n')
+    rows = run_job(tmp_path / "logs", config=str(config)).gpu_errors.table().to_pylist()
+    (first,) = [row for row in rows if row["code"] == 79]
+    assert first["time"] == dt.datetime(2026, 3, 1, 11, 4, 5, 678950, tzinfo=dt.timezone.utc)
+    assert (first["count"], len(first["sources"])) == (1, 3)
+    (second,) = [row for row in rows if row["code"] == 45]
+    assert second["time_basis"] == "boot_offset"
+    assert (second["time"] - first["time"]).total_seconds() == pytest.approx(20.098767, abs=1e-6)
+
+
 def test_two_hosts_that_would_become_one_are_an_error(tmp_path: Path) -> None:
     for domain in ("a.example", "b.example"):
         (tmp_path / domain).write_bytes((XID % (5, 79)).replace(b"gpu001", b"gpu001." + domain.encode()))
