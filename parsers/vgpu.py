@@ -2,7 +2,12 @@
 
     nvidia-vgpu-mgr[7012]: error: vmiop_log: (0x0): XID 43 detected on physical_chid:0x1c, guest_chid:0x4
 
-The pid is the manager's own. https://docs.nvidia.com/vgpu/latest/grid-vgpu-user-guide/
+The pid is the manager's own. On VMware the log of the virtual machine has these lines, each with its own stamp:
+
+    2026-04-09T08:15:30.123Z| vthread-9| E110: vmiop_log: (0x0): XID 31 detected on physical_chid:0x1c, guest_chid:0x4
+    2026-04-09T08:15:30.123Z In(05) vthread-2101 - vmiop_log: (0x0): XID 31 detected on ...
+
+https://docs.nvidia.com/vgpu/latest/grid-vgpu-user-guide/
 """
 
 from __future__ import annotations
@@ -11,14 +16,17 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from aftershock.parsers.envelopes.syslog import iso_reading
 from aftershock.parsers.formats import Found, Head, Line, LineFormat, Refused, Sample, expect
 from aftershock.parsers.kernel.text import is_by
 from aftershock.schemas.events import GpuError
 
 _WRITERS: Final = ("nvidia-vgpu", "vmiop", "kernel")
 _XID: Final = re.compile(
-    rb"(?:(?:nvidia-vgpu[\w.-]{0,32}|vmiop[\w-]{0,16})(?:\[\d{1,10}\])?: )?(?:(?:error|notice): )?"
-    rb"vmiop_log: \(0x[0-9a-fA-F]{1,8}\): XID (?P<code>\d{1,9}) detected on "
+    rb"(?:(?P<time>\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:?\d\d))\| )?(?:[\w-]{1,32}\| [A-Z]\d{2,3}: "
+    rb"|[A-Z][a-z]\(\d{2}\)\+? [\w-]{1,32} - )?"
+    rb"(?P<said>)(?:(?:nvidia-vgpu[\w.-]{0,32}|vmiop[\w-]{0,16})(?:\[\d{1,10}\])?: )?(?:(?:error|notice): )?"
+    rb"vmiop_log: \(0x[0-9a-fA-F]{1,8}\): (?:XID|Xid) (?P<code>\d{1,9}) detected on "
 )
 
 
@@ -33,9 +41,10 @@ def read(line: Line) -> Iterator[Found | Refused]:
         code=int(found["code"]),
         trust="relayed",
         host_raw=envelope.host,
-        message=envelope.message.decode("utf-8", "backslashreplace"),
+        message=envelope.message[found.start("said") :].decode("utf-8", "backslashreplace"),
     )
-    yield Found(row, envelope.reading, line.offset)
+    own = iso_reading(found["time"]) if found["time"] else None
+    yield Found(row, own or envelope.reading, line.offset)
 
 
 def detects(head: Head) -> float:
@@ -49,7 +58,7 @@ FORMAT = LineFormat(
     url="https://docs.nvidia.com/vgpu/latest/grid-vgpu-user-guide/",
     tables=("gpu_errors",),
     detects=detects,
-    signatures=(rb"XID [0-9]",),
+    signatures=(rb"XID [0-9]", rb"\): Xid [0-9]"),
     read=read,
     samples=(
         Sample(
@@ -61,8 +70,24 @@ FORMAT = LineFormat(
             "nvidia-vgpu-mgr[7012]: error: vmiop_log: (0x0): XID 13 detected on physical_chid:0x1c, guest_chid:0x4\n",
             (expect("gpu_errors", code=13, time_local=None),),
         ),
+        Sample(
+            "Apr  9 08:15:30 hv03 nvidia-vgpu-mgr[7012]: error: vmiop_log: (0x0): Xid 45 detected on "
+            "physical_chid:0x1c, guest_chid:0x4\n",
+            (expect("gpu_errors", family="xid", code=45, host="hv03", trust="relayed"),),
+        ),
+        Sample(
+            "2026-04-09T08:15:30.123Z| vthread-9| E110: vmiop_log: (0x0): XID 31 detected on physical_chid:0x1d, "
+            "guest_chid:0x4\n"
+            "2026-04-09T08:15:31.123Z In(05) vthread-2101 - vmiop_log: (0x0): XID 32 detected on physical_chid:0x1d, "
+            "guest_chid:0x4\n",
+            (
+                expect("gpu_errors", code=31, time=1775722530123000, time_basis="zoned"),
+                expect("gpu_errors", code=32, time=1775722531123000, time_basis="zoned"),
+            ),
+        ),
     ),
     non_samples=(
+        "2026-04-09T08:15:30.123Z| vthread-9| I120: vmiop_log: (0x0): Guest driver loaded\n",
         "Apr  9 08:15:30 hv03 nvidia-vgpu-mgr[7012]: notice: vmiop_log: (0x0): Guest driver loaded\n",
         "r8169 0000:05:00.0: XID 641 detected on the bus\n",
         "Somebody wrote that XID 43 detected on physical_chid:0x1c means a guest fault.\n",

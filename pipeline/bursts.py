@@ -175,6 +175,10 @@ def _alike(row: GpuError, gpu: str | None) -> Hashable:
 
 
 def _id_of(burst: Burst) -> str:
+    first = [row.event_id for row in burst.rows if row.event_id and row.time == burst.first]
+    if first:
+        # Named after its first event, as far as events have ids: no two bursts begin with the same.
+        return "burst-" + min(first).rpartition("-")[2]
     row = burst.rows[0]
     what = row.code if row.code is not None else row.message
     who = (burst.gpu, row.mig_gi, row.mig_ci, row.pid, row.process)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import groupby
 from typing import Final
 
 from aftershock.parsers.fold import content_of
@@ -157,15 +156,20 @@ def _places(rows: Iterable[EventRow]) -> list[str]:
     return [f"{source}:{offset}" for source, offset in sorted(first.items())]
 
 
-def give_ids(rows: list[EventRow]) -> None:
-    """Give every event its id: from host, time, identity and its ordinal among equals. Sorts the rows."""
-    keyed = sorted(((_id_parts(row), _by_time(row), row) for row in rows), key=lambda entry: (repr(entry[0]), entry[1]))
-    for parts, equals in groupby(keyed, key=lambda entry: entry[0]):
-        for ordinal, (_, _, row) in enumerate(equals):
+def give_ids(rows: Iterable[EventRow]) -> None:
+    """Give every event its id: from host, time, identity and its ordinal among equals."""
+    groups: dict[tuple[object, ...], list[EventRow]] = defaultdict(list)
+    for row in rows:
+        groups[_id_parts(row)].append(row)
+    for parts, equals in groups.items():
+        if len(equals) > 1:
+            equals.sort(key=_by_time)
+        for ordinal, row in enumerate(equals):
             row.event_id = stable_id("e", *parts, ordinal)
 
 
 def _id_parts(row: EventRow) -> tuple[object, ...]:
     place = None if row.time is not None else (row.byte_offset or 0)
     identity = [getattr(row, name) for name in _IDENTITY.get(type(row), ("message",))]
-    return (row.table, row.host, row.time, place, *identity)
+    hashable = (tuple(value) if isinstance(value, list) else value for value in identity)
+    return (row.table, row.host, row.time, place, *hashable)

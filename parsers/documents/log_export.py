@@ -107,7 +107,7 @@ _SAMPLES: Final = (
         f'lues":[["1772522142250000000","{_XID}"],["1772522142000000000","usb 1-1: new device"]]}},{{"stream":{{"pod":'
         f'"dmesg-7xk2p","node":"gpu022"}},"values":[["1772522143000000000","[ 9001.250000] {_XID}"]]}}]}}}}\n',
         (
-            expect("gpu_errors", code=79, host="gpu021", time=1772522142250000, time_basis="epoch", trust="relayed"),
+            expect("gpu_errors", code=79, host="gpu021", time=1772522142250000, time_basis="epoch", trust="kernel"),
             expect("gpu_errors", code=79, host="gpu022", time=None, time_local="9001.250000"),
         ),
     ),

@@ -45,6 +45,8 @@ _HUMAN: Final = re.compile(
 )
 _DECODED: Final = re.compile(rb"([a-z]{2,8}[0-7]?) *:([a-z]{3,6}) *: ?")
 _KMSG: Final = re.compile(rb"(\d{1,6}),(\d{1,20}),(\d{1,16}),[^;\s]{1,64};")
+# What the kernel escapes in a record of /dev/kmsg, beside control characters: bytes outside ASCII, and the backslash.
+_ESCAPED: Final = re.compile(rb"\\x([89a-f][0-9a-f]|5c)")
 _TALOS: Final = re.compile(rb"([^\s:]\S{0,254}): ([a-z]+\d?): +([a-z]+): \[([0-9T:.+Z-]{19,40})\]: ")
 _FTRACE: Final = re.compile(
     rb"\s*\S.{0,31}?-\d{1,10}\s+(?:\(\s*[\d-]+\)\s+)?\[\d{1,5}\]\s+(?:[\w.#]{4,6}\s+)?((\d{1,10})\.(\d{1,9})):\s(?:\w+:)?(\w+):\s"
@@ -132,11 +134,14 @@ def peel_kmsg(data: bytes) -> Layer | None:
     found = _KMSG.match(data)
     if found is None:
         return None
+    rest = data[found.end() :]
+    if b"\\x" in rest:
+        rest = _ESCAPED.sub(lambda byte: bytes((int(byte[1], 16),)), rest)
     priority, sequence, micros = int(found[1]), found[2], int(found[3])
     reading = Reading("none", None, micros, None, 1, found[3].decode("ascii"))
     return Layer(
         "kmsg",
-        data[found.end() :],
+        rest,
         reading,
         facility=priority >> 3,
         level=priority & 7,

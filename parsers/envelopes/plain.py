@@ -23,7 +23,7 @@ RECORD: Final = (
     rb"|[A-Z][a-z]{2} [ \d]\d \d\d:|\d{4}-\d\d-\d\d[T ]\d|\{\"|[a-z0-9][a-z0-9._-]{1,60}: +(?:\[ *\d|NVRM:))"
 )
 _TASK: Final = re.compile(rb" *(\d{1,6}): " + RECORD)
-_NODE: Final = re.compile(rb"(?=[a-z0-9.]*[\d.-])([a-z0-9][a-z0-9._-]{1,253}): +" + RECORD, re.IGNORECASE)
+_NODE: Final = re.compile(rb"(?=[a-z0-9.]*[\d.-])([a-z0-9][a-z0-9._-]{0,252}[a-z0-9]): +" + RECORD, re.IGNORECASE)
 _REPEATED: Final = re.compile(rb"message repeated (\d{1,9}) times: \[ ?")
 _ANSIBLE: Final = re.compile(
     rb"([A-Za-z0-9][A-Za-z0-9._-]{0,252}) \| (?:CHANGED|SUCCESS|FAILED) \| rc=\d{1,3} \| \((?:stdout|stderr)\) "

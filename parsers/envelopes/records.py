@@ -79,6 +79,21 @@ _OF_STORES: Final = frozenset(
     | {"short_message"}
 )
 
+# Objects that hold a line without telling that it was printed somewhere: rules and dashboards, entries of data sets,
+# conversations and tickets. Each has all of the members of one set.
+_TALK: Final = tuple(
+    frozenset(names.split())
+    for names in (
+        *("expr", "pattern", "regex", "regexp", "legendFormat", "panels", "targets"),
+        *("instruction output", "instruction input", "instruction response", "input output", "prompt completion"),
+        *("prompt response", "prompt chosen", "prompt output", "question answer", "question context", "text label"),
+        *("role content", "from value", "title body", "title content", "subject body", "user text", "author text"),
+        *("username text", "user channel", "author content", "sender content", "author body", "login body"),
+    )
+)
+_WORDS_OF_TALK: Final = frozenset(name for names in _TALK for name in names)
+# Says of the object itself that nothing happened.
+_EXAMPLE: Final = ("example", "examples", "is_example", "sample", "samples")
 _DIGITS: Final = re.compile(r"-?\d{1,20}(?:\.\d{1,9})?")
 # Stamps that are almost ISO: a blank instead of T, and UTC in a word.
 _ALMOST_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:[.,]\d{1,9})?) ?(UTC|GMT|Z|[+-]\d\d:?\d\d)?")
@@ -89,6 +104,25 @@ _PORT: Final = re.compile(r":\d{1,5}\Z")
 _EC2_HOST: Final = re.compile(r"(?:.*[/.])?(ip-\d{1,3}(?:-\d{1,3}){3})\b|(i-[0-9a-f]{8,17})(?:[/._-].*)?")
 _WORD_HOST: Final = re.compile(r"[a-z][a-z0-9]*(?:-?[a-z]+)*-?\d{1,6}(?:\.[a-z0-9.-]+)?")
 _LONGEST_STREAM: Final = 512
+# What tells where a stream comes from, and the names of the kernel log there: a word, or the last one of a path.
+_ORIGIN: Final = (
+    *("unit", "systemd_unit", "job", "facility", "source", "sourcetype", "filename", "file", "path", "log.file.path"),
+    *(
+        "log_file",
+        "log_name",
+        "identifier",
+        "app",
+        "service_name",
+        "logStreamName",
+        "logStream",
+        "@logStream",
+        "logGroup",
+    ),
+)
+_KERNEL_LOG: Final = re.compile(r"(?:.*[/.])?(?:kern|kernel|kmsg|dmesg)(?:\.log)?(?:\.\d{1,3})?")
+_KERNEL_PART: Final = re.compile(r"kern(?:\.log)?|kernel|kmsg|dmesg|messages|syslog|journal|var|log")
+# A line that says nothing about its writer.
+_BARE: Final = re.compile(rb"NVRM: |nvidia-nvswitch\d")
 
 
 class _Record(NamedTuple):
@@ -112,6 +146,8 @@ def peel_record(value: Any, around: Sequence[Members] = ()) -> Layer | None:
         return None
     facts = _with_labels((record.members, *record.around, *around))
     host = _host_of(facts)
+    if record.name != "elastic" and is_talk(record.members):
+        return None
     if record.name == "stored" and not _is_stored(record.members, host, around):
         return None
     return _layer(record.name, text, facts, host)
@@ -121,6 +157,15 @@ def _with_labels(facts: tuple[Members, ...]) -> tuple[Members, ...]:
     """The facts, and those that stand in labels printed as one string."""
     printed = (members.get(name) for members in facts for name in ("labels", "_stream"))
     return facts + tuple(dict(_LABELS.findall(text)) for text in printed if isinstance(text, str))
+
+
+def is_talk(members: Members) -> bool:
+    """Whether an object only talks about a line: a rule, an example, an entry of a data set, a message of a person."""
+    if any(members.get(name) not in (None, False, 0, "", "false") for name in _EXAMPLE):
+        return True
+    if _WORDS_OF_TALK.isdisjoint(members):
+        return False
+    return any(names.issubset(members) for names in _TALK)
 
 
 def host_in(members: Members) -> str | None:
@@ -260,7 +305,9 @@ def _layer(name: str, text: bytes, facts: Sequence[Members], host: str | None) -
     transport = _first_word(facts, _TRANSPORT)
     tag = _first_word(facts, _PROGRAM)
     from_kmsg = "usec" in own and "sec" in own
-    if tag is None and (transport == "kernel" or from_kmsg or member(own, "unit") == "kernel" or _says_kernel(facts)):
+    if tag is None and (transport == "kernel" or from_kmsg or any(m.get("unit") == "kernel" for m in facts)):
+        tag = "kernel"
+    if tag is None and _BARE.match(text) and says_kernel(facts):
         tag = "kernel"
     labels = {"transport": transport} if transport else {}
     reading = _reading(facts)
@@ -289,9 +336,14 @@ def _layer(name: str, text: bytes, facts: Sequence[Members], host: str | None) -
     )
 
 
-def _says_kernel(facts: Sequence[Members]) -> bool:
-    """Loki's label ``unit="kernel"``."""
-    return any(members.get("unit") == "kernel" for members in facts[1:])
+def says_kernel(facts: Iterable[Members]) -> bool:
+    """Whether labels say that a stream is the kernel log: unit, facility, the file or stream that it comes from."""
+    values = (member(members, name) for members in facts for name in _ORIGIN)
+    return any(isinstance(value, str) and _is_kernel_log(value) for value in values)
+
+
+def _is_kernel_log(name: str) -> bool:
+    return len(name) <= _LONGEST_STREAM and _KERNEL_LOG.fullmatch(name) is not None
 
 
 def _reading(facts: Sequence[Members]) -> Reading:
@@ -353,6 +405,10 @@ def _host_of(facts: Sequence[Members]) -> str | None:
                     return ec2[1] or ec2[2]
                 if _WORD_HOST.fullmatch(stream):
                     return stream
+                parts = stream.split("/")
+                hosts = [part for part in parts if not _KERNEL_PART.fullmatch(part)]
+                if len(hosts) == 1 < len(parts) and _WORD_HOST.fullmatch(hosts[0]):
+                    return hosts[0]
     return None
 
 

@@ -2,6 +2,7 @@
 
     2026-03-01T12:00:00Z {host="gpu017", job="kern"} NVRM: ...        logcli: time, labels, line
     2026-03-01T12:00:00Z<tab>NVRM: ...                                Grafana's download; fluentd writes a tag between
+    2026-03-01T12:00:00.123000+00:00 gpu017/kern NVRM: ...            aws logs tail
     [pod/dmesg-7xk2p/main] [  77.000001] NVRM: ...                    kubectl logs --prefix
     dmesg-7xk2p main [  77.000001] NVRM: ...                          stern
     [0] kmsg.0: [1772366400.5, {"sec"=>77, "usec"=>1, "msg"=>"..."}]  Fluent Bit on its own output
@@ -28,6 +29,7 @@ _STAMP: Final = rb"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d
 _LOGCLI: Final = re.compile(_STAMP + rb'[ \t]+\{((?:[A-Za-z_]\w{0,99}="(?:[^"\\]|\\.)*"(?:, ?)?)*)\}[ \t]*')
 _LABEL: Final = re.compile(rb'([A-Za-z_]\w{0,99})=("(?:[^"\\]|\\.)*")')
 _TABBED: Final = re.compile(_STAMP + rb"\t(?:[\w.*-]{1,128}\t(?=\{))?")
+_TAILED: Final = re.compile(_STAMP + rb" (?=\S*/)([\w./:-]{3,255}) (?=NVRM:|nvidia-nvswitch\d|kernel: |\[ *\d)")
 _POD: Final = re.compile(rb"\[pod/([^/\]\s]{1,253})/([^\]\s]{1,253})\] ?")
 # The names of pods end in letters and digits that nobody chose; words of a sentence do not.
 _STERN: Final = re.compile(
@@ -42,7 +44,7 @@ def peel_stamped(data: bytes) -> Layer | None:
     """A line of logcli in its default mode, or a time and a line with a tab between them."""
     second = data[19:41]
     if b"\t" not in second and b" {" not in second:
-        return None
+        return _peel_tailed(data)
     found = _LOGCLI.match(data)
     if found is None:
         tabbed = _TABBED.match(data)
@@ -56,7 +58,18 @@ def peel_stamped(data: bytes) -> Layer | None:
         return None
     if is_output_of_container((labels,)):
         return Layer("loki", rest, host=host_in(labels), labels={"collected": text_of(found[1])}, open=True, weak=True)
-    layer = peel_record([str(0), "", labels])
+    layer = peel_record([str(0), text_of(rest), labels])
+    assert layer is not None
+    return layer._replace(rest=rest, reading=iso_reading(found[1]) or NO_CLOCK)
+
+
+def _peel_tailed(data: bytes) -> Layer | None:
+    """A line of ``aws logs tail``: time, name of the log stream, line."""
+    found = _TAILED.match(data) if b"/" in data[20:300] else None
+    if found is None:
+        return None
+    rest = data[found.end() :]
+    layer = peel_record({"message": text_of(rest), "logStreamName": text_of(found[2])})
     assert layer is not None
     return layer._replace(rest=rest, reading=iso_reading(found[1]) or NO_CLOCK)
 

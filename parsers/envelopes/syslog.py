@@ -1,6 +1,7 @@
 """Syslog lines: RFC 3164 (no year, months of any language), RFC 5424, ISO stamps, and what journalctl prints.
 
     May  7 01:39:28 gpu017 kernel: [ 4117.304981] NVRM: ...         RFC 3164, the traditional file format
+    2025 May  7 01:39:28 gpu017 kernel: ...                         the same with a year, before it, in it or behind it
     <4>1 2026-03-01T12:00:00.123456+00:00 gpu017 kernel - - - ...   RFC 5424
     2026-09-27T10:01:02+0000 gpu017 kernel: ...                     rsyslog's file format, journalctl -o short-iso
     Sun 2026-03-01 12:00:00 UTC gpu017 kernel: ...                  journalctl -o short-full
@@ -28,12 +29,15 @@ from aftershock.parsers.clock import (
 from aftershock.parsers.envelopes.layer import FACILITIES, LEVELS, Layer, text_of
 from aftershock.parsers.envelopes.months import month_number
 
-# A month, a day, maybe a year, a time: the month in letters of any language, or as East Asian locales write it.
+# Month, day and time, the year somewhere or nowhere: the month in letters of any language, or as East Asian locales
+# write it.
 _BSD_STAMP: Final = re.compile(
-    rb"((?:[A-Za-z\x80-\xff]{3,24}\.?|\d{1,2}(?:\xe6\x9c\x88|\xec\x9b\x94))\ {1,2}\d{1,2}\ (?:\d{4}\ )?\d\d:\d\d:\d\d)"
-    rb"(?:[.,](\d{1,9}))?(?:\ |$)"
+    rb"((?:\d{4}\ {1,2})?(?:[A-Za-z\x80-\xff]{3,24}\.?|\d{1,2}(?:\xe6\x9c\x88|\xec\x9b\x94))\ {1,2}\d{1,2}\ "
+    rb"(?:\d{4}\ )?\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?"
+    # a year behind the time, before host and program; a host is not called like that
+    rb"(?:\ ((?:19|20)\d\d)(?=\ (?:[^\s:]{1,255}\ )?[^\s:]{1,128}:\ ))?(?:\ |$)"
 )
-_BSD_PARTS: Final = re.compile(rb"(\S+) +(\d+) (?:(\d{4}) )?(\d\d):(\d\d):(\d\d)")
+_BSD_PARTS: Final = re.compile(rb"(?:(\d{4}) +)?(\S+) +(\d+) (?:(\d{4}) )?(\d\d):(\d\d):(\d\d)")
 
 _ISO_STAMP: Final = re.compile(
     rb"""
@@ -64,6 +68,7 @@ _WRITER: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_KERNEL_ON_HOST: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,254} kernel: ")
 _HOST_ONLY: Final = re.compile(
     rb"([A-Za-z0-9][A-Za-z0-9._-]{0,254})\ (?=(?:--- )?[lL]ast message|message repeated|NVRM:|nvidia-nvswitch|\[ *\d)"
 )
@@ -87,8 +92,8 @@ def peel_bsd(data: bytes) -> Layer | None:
     stamp = _BSD_STAMP.match(data)
     if stamp is None:
         return None
-    printed, fraction = stamp.groups()
-    read = _bsd_wall(printed)
+    printed, fraction, year = stamp.groups()
+    read = _bsd_wall(printed, year)
     if read is None:
         return None
     kind, wall = read
@@ -104,15 +109,19 @@ def peel_bsd(data: bytes) -> Layer | None:
 
 
 @lru_cache(maxsize=8192)
-def _bsd_wall(printed: bytes) -> tuple[ClockKind, int | None] | None:
+def _bsd_wall(printed: bytes, year_behind: bytes | None) -> tuple[ClockKind, int | None] | None:
     """Kind and wall clock of ``May  7 01:39:28``; wall None for a day that does not exist, None if it is no date."""
     parts = _BSD_PARTS.match(printed)
-    month = month_number(parts[1]) if parts else None
+    month = month_number(parts[2]) if parts else None
     if parts is None or month is None:
         return None
-    year = int(parts[3]) if parts[3] else YEARLESS
-    wall = wall_micros(year, month, int(parts[2]), int(parts[4]), int(parts[5]), int(parts[6]))
-    return ("local" if parts[3] else "yearless"), wall
+    year = parts[1] or parts[4] or year_behind
+    wall = wall_micros(
+        int(year) if year else YEARLESS,
+        month,
+        *(int(parts[i]) for i in (3, 5, 6, 7)),
+    )
+    return ("local" if year else "yearless"), wall
 
 
 def peel_iso(data: bytes) -> Layer | None:
@@ -124,9 +133,10 @@ def peel_iso(data: bytes) -> Layer | None:
     if separator == b" " and b" kernel:" not in data[:300]:
         return None  # so write programs of all kinds: their own grammar reads it
     reading = _reading(_iso_wall(second), fraction, zone or zone_word, printed)
-    if point == b"," and separator == b"T" and zone is not None:
-        # Only dmesg writes a comma and a zone; it names neither host nor program, and what looks like a program
-        # (a thread that died) belongs to the message.
+    is_of_dmesg = point == b"," and separator == b"T" and zone is not None and len(fraction) == 6
+    if is_of_dmesg and not _KERNEL_ON_HOST.match(data, stamp.end()):
+        # Of the kernel's printers only dmesg writes a comma, microseconds and a zone; it names neither host nor
+        # program, and what looks like a program (a thread that died) belongs to the message.
         return Layer("dmesg", data[stamp.end() :], reading)
     layer = _written_by("iso", data, stamp.end(), reading)
     if layer.tag is not None:

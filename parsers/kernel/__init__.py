@@ -14,8 +14,8 @@ from typing import Final
 
 from aftershock.parsers.clock import Reading
 from aftershock.parsers.envelopes import unwrap
-from aftershock.parsers.envelopes.layer import clocks_together
-from aftershock.parsers.formats import Found, Head, Line, LineFormat, Refused
+from aftershock.parsers.envelopes.layer import LEVELS, clocks_together
+from aftershock.parsers.formats import Envelope, Found, Head, Line, LineFormat, Refused
 from aftershock.parsers.kernel import amd, cpu, hardware, life, memory, netfs, network, pcie, power, storage
 from aftershock.parsers.kernel.amd import SIGNATURES as AMD_SIGNATURES
 from aftershock.parsers.kernel.amd import read_amd_line
@@ -23,12 +23,12 @@ from aftershock.parsers.kernel.broken import suppressed_in
 from aftershock.parsers.kernel.gpu import SIGNATURES as GPU_SIGNATURES
 from aftershock.parsers.kernel.gpu import read_gpu_line
 from aftershock.parsers.kernel.hardware import block_clock
-from aftershock.parsers.kernel.relayed import Relayed, relayed_lines
+from aftershock.parsers.kernel.relayed import Relayed, is_json, relayed_lines
 from aftershock.parsers.kernel.rules import literal, signatures_of
 from aftershock.parsers.kernel.samples import NON_SAMPLES, SAMPLES
 from aftershock.parsers.kernel.settle import settle
 from aftershock.parsers.kernel.text import daemon_of, occurrences, trust_of, whole_message
-from aftershock.parsers.kernel.xid import EVENT_START, Torn, read_event
+from aftershock.parsers.kernel.xid import EVENT_START, Torn, is_garbled, read_event
 from aftershock.parsers.scan import PatternScanner
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow, GpuError, NodeEvent
@@ -47,16 +47,34 @@ SIGNATURES: Final = tuple(dict.fromkeys((rb"Xid \(", *GPU_SIGNATURES, *AMD_SIGNA
 # What may stand before the driver's words in an envelope that is not known: words with digits or marks, like clocks,
 # hosts and levels. A word of plain letters, or a quotation mark, is somebody's sentence, command or rule.
 _HEADER_WORD: Final = re.compile(
-    rb"(?i)(?=[^\s]*\d)[\w.:@/|\[\]()<>,+-]{1,64}|[\[(<]\s?\w{0,16}[\])>]:?|kern(?:el)?:?|[-|:]"
+    rb"(?i)(?=[^\s]*\d)[\w.:@/|\[\]()<>,+-]{1,64}|[\[(]\s?\w{0,16}[\])]:?|<\s?(?:" + b"|".join(LEVELS) + rb")?>:?"
+    rb"|kern(?:el)?:?|[-|:]"
 )
-# What stands before an item of a list or a cell of a table in somebody's notes.
-_LIST_MARK: Final = re.compile(rb"[-*+|:>]{1,3}|\(?\d{1,3}[.)]|</?[a-z]{1,10}>")
+# What stands before an item of a list or a cell of a table in somebody's notes, and before a numbered line.
+_LIST_MARK: Final = re.compile(rb"[-*+|:>]{1,3}|[(\[]?\d{1,4}[.):,|\]]{0,2}|</?[a-z]{1,10}>")
+# Quotations, rows of tables, tags of HTML, and lines of a file of code or text that a search has numbered.
+_NOTES: Final = re.compile(
+    rb"\s*(?:[>|]|[-*+]\s+\[)|.*</|.*\.(?:c|cc|cpp|h|go|rs|py|md|rst|adoc|html?|ya?ml|json|toml|js|ts|sh):\d+:",
+    re.DOTALL,
+)
+_CELL: Final = re.compile(rb"\|\s*\Z")
+_CODE: Final = re.compile(rb"(?:NVRM: ?|nvidia-nvswitch\d*: ?)S?Xid \([^()]{1,64}\): (\d{1,9})\b")
 _MOST_HEADER_BYTES: Final = 200
 # The stamp of a second record that was torn into the first: it ends where the driver's words begin.
 _STAMP_BEFORE: Final = re.compile(
     rb"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,64} )?(?:kernel: ?)?(?:<\d{1,3}>)?"
     rb"(?:\[[ \d]{1,10}\.\d{3,9}\](?: ?\[ *[TC]\d+\])? ?|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d:]{11,16}\] ?"
     rb"|(?<=kernel: ))\Z"
+)
+# A record that was torn within its own stamp.
+_TORN_STAMP: Final = re.compile(
+    rb"(?:<\d{1,3}>)?\[(?: *\d{1,10}(?:\.\d{0,9})?|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d:]{1,16})"
+)
+# A JSON record of a log, as far as the driver's words within it.
+_JSON_RECORD: Final = re.compile(
+    rb'(?:data: )?\[{0,2}\{.{0,4000}?"(?:MESSAGE|message|log|line|msg|_raw|_msg|@message|textPayload)" ?: ?'
+    rb'"(?:[^"\\]|\\.){0,400}?(?:NVRM: ?Xid|SXid) \(',
+    re.DOTALL,
 )
 
 
@@ -69,12 +87,17 @@ def read(line: Line) -> Iterator[Found | Refused]:
             yield from _read_relayed(line, relayed)
             return
     trust = trust_of(envelope)
+    if envelope.names == ("label",) and _is_numbered(envelope):
+        return
     if trust is None:
         if envelope.tag is not None and envelope.tag in _WRITERS and {"slurm", "stamp"}.isdisjoint(envelope.names):
             yield from _read_host(line, whole_message(line), envelope.tag, None)
         return
     message = whole_message(line)
     if b"Xid (" in message:
+        if envelope.names == ("plain",) and _JSON_RECORD.match(message) and not is_json(message.rstrip(b" ,]")):
+            yield Refused(line.offset, len(line.text), "JSON record that cannot be read", message[:512])
+            return
         yield from _read_events(line, message, envelope.reading, envelope.host, trust)
         return
     if trust == "relayed" and envelope.tag not in (None, "kernel"):
@@ -89,6 +112,12 @@ def read(line: Line) -> Iterator[Found | Refused]:
         yield from _read_host(line, message, "kernel", trust)
     else:
         yield from _read_host(line, daemon[1], daemon[0], None)
+
+
+def _is_numbered(envelope: Envelope) -> bool:
+    """Whether the number before bare words of the driver is the code that they tell of: an entry of a list of codes."""
+    code = _CODE.match(envelope.message)
+    return code is not None and envelope.labels is not None and envelope.labels.get("task") == code[1].decode("ascii")
 
 
 def _read_host(line: Line, message: bytes, writer: str, trust: str | None) -> Iterator[Found]:
@@ -123,8 +152,8 @@ def _read_events(
         own = reading
         if stamp is not None and stamp.group() and (number or _is_torn(line, before[: stamp.start()])):
             own = clocks_together(reading, unwrap(stamp.group() + b"-").reading)
-        elif number == 0 and before:
-            if not _is_header(before):
+        elif number == 0 and before and not _TORN_STAMP.fullmatch(before):
+            if not _is_header(before) or (_CELL.search(before) and b" | " in message[begin:]):
                 return
             trust = "relayed"  # whatever wrote that header, it was not the kernel
         end = starts[number + 1].start() if number + 1 < len(starts) else len(message)
@@ -135,6 +164,8 @@ def _read_events(
         if start.group() == b"Xid (" and line.envelope.tag != "nvidia_dev_xid":
             continue
         row = read_event(text)
+        if row is None and not before and _is_kernel(line.envelope.names, line.envelope.tag) and is_garbled(text):
+            row = Torn("the address or the code cannot be read")
         if isinstance(row, Torn):
             yield Refused(line.offset, len(line.text), row.reason, text[:512])
         elif row is not None:
@@ -158,7 +189,7 @@ def _is_header(before: bytes) -> bool:
     if len(before) > _MOST_HEADER_BYTES:
         return False
     words = before.split()
-    if words and all(_LIST_MARK.fullmatch(word) for word in words):
+    if _NOTES.match(before) or (words and all(_LIST_MARK.fullmatch(word) for word in words)):
         return False
     return all(_HEADER_WORD.fullmatch(word) for word in words)
 
@@ -168,7 +199,7 @@ def _read_relayed(line: Line, lines: Iterable[Relayed]) -> Iterator[Found | Refu
         if trust_of(relayed.envelope) is not None:
             inner = Line(line.offset, line.text, relayed.envelope)
             host = line.envelope.host or relayed.host
-            yield from _read_events(inner, relayed.envelope.message, relayed.reading, host, "relayed")
+            yield from _read_events(inner, relayed.envelope.message, relayed.reading, host, relayed.trust)
 
 
 def _found(line: Line, row: Row, message: bytes, reading: Reading, host: str | None, mark: str) -> Found:

@@ -14,7 +14,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.formats import Line
-from aftershock.parsers.kernel.xid import EVENT_START, Torn, read_event
+from aftershock.parsers.kernel.xid import EVENT_START, Torn, goes_on_in_name, read_event
 from aftershock.schemas.events import GpuError
 
 # Lines that a record may be broken into, after the first.
@@ -39,7 +39,8 @@ def unbroken(line: Line, message: bytes) -> bytes:
     """The message of a line with the lines below that evidently complete it.
 
     Evidence: the line ends at a comma and the next goes on in the driver's words; or it has no readable event without
-    the next; or it has a stamp and is as wide as a terminal, and the next has neither stamp nor indent.
+    the next; or it ends within the name of a process, and the next holds the end of the name and the driver's words; or
+    it has a stamp and is as wide as a terminal, and the next has neither stamp nor indent.
     """
     if _STAMPED.match(line.following) or not line.text.rstrip().endswith(message.rstrip()[-16:]):
         return message  # a line of its own follows, or it stands in JSON or the like, where nothing breaks lines
@@ -50,6 +51,8 @@ def unbroken(line: Line, message: bytes) -> bytes:
             break
         if number == 0 and message.rstrip().endswith(b",") and _GOES_ON.match(rest.lstrip()):
             return message.rstrip() + b" " + rest.lstrip()
+        if number == 0 and goes_on_in_name(message, rest):
+            return message + rest
         is_wide = line.envelope.names != ("plain",) and width in _WIDTHS and _columns(rest) <= width
         if not is_wide and not (number == 0 and _completes(message, rest)):
             break

@@ -96,11 +96,11 @@ def _stall(found: Match, line: Line) -> NodeEvent:
 
 RULES: Final = (
     Rule(
-        words=(b" blocked for more than ",),
+        words=(b" blocked for more than ", b" blocked in I/O wait for more than "),
         shape=re.compile(
             rb"(?:INFO: )?task "
             + TASK
-            + rb":(?P<pid>\d{1,10}) blocked for more than (?P<value>\d{1,9}) seconds\.?\s*\Z"
+            + rb":(?P<pid>\d{1,10}) blocked (?:in I/O wait )?for more than (?P<value>\d{1,9}) seconds\.?\s*\Z"
         ),
         row=event("hung_task", unit="s"),
     ),
@@ -197,6 +197,12 @@ SAMPLES: Final = (
     Sample(
         "[ 77.100001] INFO: task kworker/u256:3:991 blocked for more than 241 seconds.\n",
         (expect("node_events", kind="hung_task", pid=991, process="kworker/u256:3", value=241.0),),
+        _HANGS,
+        _HUNG_URL,
+    ),
+    Sample(
+        "[ 77.100001] INFO: task pt_data:4249 blocked in I/O wait for more than 122 seconds.\n",
+        (expect("node_events", kind="hung_task", pid=4249, process="pt_data", value=122.0, unit="s"),),
         _HANGS,
         _HUNG_URL,
     ),

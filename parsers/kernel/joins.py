@@ -79,6 +79,7 @@ GROUPS: Final = {
     MACHINE: Group(SECOND, 4 * KIB),
     PANIC: Group(10 * SECOND, 32 * KIB, single=True, ended_by=frozenset({BOOTED})),
     STALL: Group(5 * SECOND, 16 * KIB, single=True),
+    KILLED: Group(10 * SECOND, 64 * KIB),
     PACKAGE: Group(SECOND, 64 * KIB, single=True),
     LINK: Group(10 * SECOND, 4 * KIB, _of_link),
     SLOT: Group(SECOND, 4 * KIB, _of_link),

@@ -7,7 +7,8 @@
 
 Older kernels print ``Task in /cgroup killed as a result of limit of ...`` and ``Kill process 4242 (python3) score 900
 or sacrifice child`` before ``Killed process``. The row is that of the kill, with the resident anonymous memory in kB
-as its value; ``settle`` adds the cgroup, and the pod that stands in its name, from the lines before.
+as its value; ``settle`` adds the cgroup, and the pod that stands in its name, from the lines before. What systemd says
+of a kill is a row only where the words of the kernel are not there.
 https://github.com/torvalds/linux/blob/master/mm/oom_kill.c
 """
 
@@ -17,7 +18,7 @@ import re
 from typing import Final
 
 from aftershock.parsers.formats import Line, Sample, expect
-from aftershock.parsers.kernel.rules import TASK, Match, Rule, event, text_of
+from aftershock.parsers.kernel.rules import ECHO, TASK, Match, Rule, event, text_of
 from aftershock.schemas.events import NodeEvent
 
 # Marks by which ``settle`` knows the parts of a kill.
@@ -92,6 +93,16 @@ RULES: Final = (
         row=event("oom_kill"),
         writers=frozenset({"systemd-oomd"}),
     ),
+    Rule(
+        words=(b"A process of this unit has been killed by the OOM killer",),
+        shape=re.compile(
+            rb"(?P<device>[\w@.\\:-]{1,255}\.(?:service|scope|slice)): "
+            rb"A process of this unit has been killed by the OOM killer\.?\s*\Z"
+        ),
+        row=event("oom_kill"),
+        mark=KILLED + ECHO,
+        writers=frozenset({"systemd"}),
+    ),
 )
 
 _TITLE: Final = "Out of memory: the victim of a kill and its cgroup"
@@ -160,6 +171,13 @@ SAMPLES: Final = (
         "Out of memory: a kill by systemd-oomd",
         "https://www.freedesktop.org/software/systemd/man/latest/systemd-oomd.service.html",
     ),
+    Sample(
+        "Mar  3 07:17:00 gpu021 systemd[1]: slurmd.service: A process of this unit has been killed by the OOM "
+        "killer.\n",
+        (expect("node_events", kind="oom_kill", device="slurmd.service", pid=None, host="gpu021", trust=None),),
+        "Out of memory: what systemd says, where the kernel's words are not there",
+        "https://www.freedesktop.org/software/systemd/man/latest/systemd.service.html#OOMPolicy=",
+    ),
 )
 
 NON_SAMPLES: Final = (
@@ -172,6 +190,7 @@ NON_SAMPLES: Final = (
     "Killed process 4011 (python3) because it was idle\n",
     "The kernel says Out of memory: Killed process 4011 (python3) total-vm:1kB, what now?\n",
     "  - match: 'Killed process 4011 (python3) total-vm:1kB'\n",
-    "Mar  3 07:17:00 gpu021 systemd[1]: train.service: A process of this unit has been killed by the OOM killer.\n",
+    "Mar  3 07:17:00 gpu021 systemd[1]: train.service: Failed with result 'oom-kill'.\n",
+    "Mar  3 07:17:00 gpu021 trainer[7]: x.service: A process of this unit has been killed by the OOM killer.\n",
     "[ 77.100001] [  4011]  1000  4011 22755584 15030864 180355072        0           999 python3\n",
 )

@@ -30,6 +30,9 @@ _LUSTRE: Final = "https://doc.lustre.org/lustre_manual.xhtml"
 _SCALE: Final = "https://www.ibm.com/docs/en/storage-scale/5.2.0?topic=logs-gpfs-log"
 _CEPH: Final = "https://github.com/torvalds/linux/tree/master/fs/ceph"
 
+# The daemon of GPFS. Its own log has another clock and is a format of its own.
+SCALE: Final = frozenset({"mmfs", "mmfsd", "mmfs64"})
+
 assert REQUEST == BEGINS + ECHO
 
 _SERVER: Final = rb"(?:nfs|NFS|nfs4|nfsv4|lockd|mount): server (?P<device>\S{1,255}) "
@@ -161,8 +164,14 @@ RULES: Final = (
         words=(b"[E] ", b"[X] "),
         shape=re.compile(rb"\[(?P<level>[EX])\] (?P<said>.*)", re.DOTALL),
         row=_scale,
-        writers=frozenset({"mmfs", "mmfsd", "mmfs64"}),
+        writers=SCALE,
         scan=(b"mmfs: [", b"mmfs[", b"mmfsd[", b"mmfs64[", b'"mmfs"', b'"mmfsd"', b'"mmfs64"'),
+    ),
+    Rule(
+        words=(b"lease renewal is overdue",),
+        shape=re.compile(rb"\[[A-Z]\] Node (?P<address>\S{1,64}) \([^)\s]{1,255}\) lease renewal is overdue\b"),
+        row=lambda found, _line: NodeEvent(kind="fs_timeout", device=text_of(b"gpfs " + found["address"])),
+        writers=SCALE,
     ),
     Rule(
         words=(b" hung", b"session lost, hunting for new "),
@@ -246,6 +255,12 @@ SAMPLES: Final = (
         _SCALE,
     ),
     Sample(
+        "Mar  3 07:15:42 gpu021 mmfs: [N] Node 172.17.0.102 (gpu021) lease renewal is overdue.\n",
+        (expect("node_events", kind="fs_timeout", device="gpfs 172.17.0.102", trust=None, host="gpu021"),),
+        "GPFS (Storage Scale)",
+        _SCALE,
+    ),
+    Sample(
         "[ 77.100001] ceph: mds0 hung\n[ 99.600001] ceph: mds0 came back\n",
         (
             expect("node_events", kind="fs_timeout", device="mds0"),
@@ -265,7 +280,8 @@ NON_SAMPLES: Final = (
     "Mar  3 07:15:42 gpu021 automount[7]: nfs: server 10.11.0.9 not responding, timed out\n",
     "Mar  3 07:15:42 gpu021 haproxy[7]: server web-1 OK\n",
     "backend: server web-1 OK\n",
-    "Mar  3 07:15:42 gpu021 mmfs: [N] Node 172.17.0.101 (nsd01) lease renewal is overdue.\n",
+    "Mar  3 07:15:42 gpu021 mmfs: [N] Node 172.17.0.101 (nsd01) lease renewal is in time.\n",
+    "Mar  3 07:15:42 gpu021 trainer[7]: [N] Node 172.17.0.101 (nsd01) lease renewal is overdue.\n",
     "Mar  3 07:15:42 gpu021 trainer[7]: [E] the lease has expired\n",
     "grep 'nfs: server 10.11.0.9 not responding' /var/log/messages\n",
     "[ 77.100001] libceph: mon0 (1)10.0.0.1:6789 session established\n",

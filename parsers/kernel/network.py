@@ -72,6 +72,11 @@ def _bond(found: Match, _line: Line) -> NodeEvent:
     return NodeEvent(kind=kind, device=text_of(found["device"]))
 
 
+def _syndrome(found: Match, _line: Line) -> NodeEvent | None:
+    """Why an adapter is in trouble. Syndrome 0 is none."""
+    return NodeEvent(kind="nic_error", device=text_of(found["device"])) if int(found["syndrome"], 16) else None
+
+
 def _health_issue(found: Match, _line: Line) -> NodeEvent | None:
     if int(found["level"]) > _WARNING:
         return None
@@ -125,6 +130,12 @@ RULES: Final = (
         shape=re.compile(_MLX + rb"Health issue observed, [^,]{1,80}, severity\((?P<level>\d{1,2})\)"),
         row=_health_issue,
         mark=ADAPTER,
+    ),
+    Rule(
+        words=(b": synd 0x",),
+        shape=re.compile(_MLX + rb"synd 0x(?P<syndrome>[0-9a-f]{1,8}): (?P<said>[a-zA-Z][\w ,/-]{3,80}?)\s*\Z"),
+        row=_syndrome,
+        mark=ADAPTER + ECHO,
     ),
     Rule(
         words=(
@@ -284,6 +295,14 @@ SAMPLES: Final = (
         _EFA,
     ),
     Sample(
+        "[ 77.100001] mlx5_core 0000:5f:00.0: print_health_info:418:(pid 0): assert_var[0] 0x00000001\n"
+        "[ 77.100004] mlx5_core 0000:5f:00.0: print_health_info:424:(pid 0): synd 0x1: firmware internal error\n"
+        "[ 77.100005] mlx5_core 0000:5f:00.0: print_health_info:425:(pid 0): ext_synd 0x8a2f\n",
+        (expect("node_events", kind="nic_error", device="0000:5f:00.0", trust="kernel"),),
+        _HEALTH,
+        _MLX5,
+    ),
+    Sample(
         "[ 77.100001] mlx5_core 0000:5e:00.0: temp_warn:127:(pid 0): High temperature on sensors with bit set 0 1\n"
         "[ 78.100001] mlx5_core 0000:5e:00.0: mlx5_pcie_event:305:(pid 12): Detected insufficient power on the "
         "PCIe slot (27W).\n",
@@ -302,6 +321,7 @@ NON_SAMPLES: Final = (
     "[  1.100001] mlx5_core 0000:5e:00.0: print_health_info:429:(pid 0): assert_var[0] 0x08040700\n",
     "[  1.100001] mlx5_core 0000:5e:00.0: mlx5_pcie_event:301:(pid 12): PCIe slot advertised sufficient power (27W).\n",
     "[  1.100001] mlx5_core 0000:5e:00.0: print_health_info:425:(pid 0): Health issue observed, x, severity(6) INFO:\n",
+    "[  1.100001] mlx5_core 0000:5e:00.0: print_health_info:424:(pid 0): synd 0x0: unrecognized error\n",
     "[  1.100001] efa 0000:00:1d.0: Setup irq:1861 name:efa-mgmnt@pci:0000:00:1d.0\n",
     "[  1.100001] infiniband mlx5_0: Port: 1 Link INIT\n",
     "[  1.100001] ena 0000:00:05.0: ENA device version: 0.10\n",

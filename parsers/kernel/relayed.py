@@ -19,7 +19,7 @@ import orjson
 from aftershock.parsers.clock import NO_CLOCK, Reading
 from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.envelopes.layer import clocks_together
-from aftershock.parsers.envelopes.records import is_output_of_container
+from aftershock.parsers.envelopes.records import is_output_of_container, is_talk, says_kernel
 from aftershock.parsers.formats import Envelope
 
 _DEEPEST: Final = 24
@@ -27,7 +27,12 @@ _HOST_KEYS: Final = (
     *("host", "hostname", "_HOSTNAME", "node", "nodename", "node_name", "nodeName", "Hostname", "HostName", "instance"),
 )
 # What dashboards, queries and alert rules look for; nobody passes on an event under these keys.
-_RULE_KEYS: Final = frozenset({"expr", "query", "pattern", "regex", "regexp", "match", "title", "legendFormat"})
+_RULE_KEYS: Final = frozenset(
+    {"expr", "query", "pattern", "regex", "regexp", "match", "title", "legendFormat"}
+    | {"example", "examples", "sample", "samples"}
+)
+# What people and data sets call a text, where its object is printed over several lines.
+_TALK_KEYS: Final = frozenset({"instruction", "input", "output", "prompt", "completion", "body", "question", "answer"})
 _HINT: Final = re.compile(rb"S?Xid \(")
 # A member of an object, or an element of an array, on a line of its own.
 _MEMBER: Final = re.compile(rb'\s*(?:"(?P<key>[^"\\]{1,80})"\s*:\s*)?(?P<text>"(?:[^"\\]|\\.)*")\s*,?\s*\Z')
@@ -42,6 +47,16 @@ class Relayed(NamedTuple):
     envelope: Envelope
     host: str | None
     reading: Reading
+    trust: str = "relayed"
+
+
+def is_json(text: bytes) -> bool:
+    """Whether a text is JSON, as a whole."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def relayed_lines(text: bytes) -> list[Relayed]:
@@ -76,7 +91,7 @@ def _document(text: bytes) -> Any:
 def _is_quotation(text: bytes, found: re.Match[bytes]) -> bool:
     """Whether a string alone on a line is somebody's quotation, or a member that says what to look for."""
     if found["key"] is not None:
-        return found["key"].decode("utf-8", "replace") in _RULE_KEYS
+        return found["key"].decode("utf-8", "replace") in _RULE_KEYS | _TALK_KEYS
     return text[:1] == b'"' and not text.rstrip().endswith(b",")
 
 
@@ -88,13 +103,16 @@ def _walk(value: Any, host: str | None, depth: int) -> Iterator[Relayed]:
     elif isinstance(value, list):
         for element in value:
             yield from _walk(element, host, depth + 1)
-    elif isinstance(value, dict):
+    elif isinstance(value, dict) and not is_talk(value):
         host = _host_of(value) or host
         if isinstance(value.get("stream"), dict) and isinstance(value.get("values"), list):
             host = _host_of(value["stream"]) or host
             of_container = is_output_of_container((value["stream"],))
+            of_kernel = not of_container and says_kernel((value["stream"],))
             for entry in value["values"]:
-                yield from _loki_entry(entry, host, of_container=of_container)
+                for relayed in _loki_entry(entry, host, of_container=of_container):
+                    is_kernel = of_kernel or (not of_container and relayed.envelope.tag == "kernel")
+                    yield relayed._replace(trust="kernel") if is_kernel else relayed
             return
         for key, member in value.items():
             if key not in _RULE_KEYS:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aftershock.parsers.formats import Line
-from aftershock.schemas.events import NodeEvent
+from aftershock.schemas.events import GpuError, NodeEvent
 
 Match = re.Match[bytes]
 
@@ -41,7 +41,7 @@ class Rule:
 
     words: tuple[bytes, ...]
     shape: re.Pattern[bytes]
-    row: Callable[[Match, Line], NodeEvent | None]
+    row: Callable[[Match, Line], NodeEvent | GpuError | None]
     mark: str = ""
     writers: frozenset[str] = KERNEL
     clock: bool = False

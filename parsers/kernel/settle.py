@@ -67,16 +67,24 @@ def _is_near(xid: Found, line: Found) -> bool:
 def _without_twins(found: list[Found]) -> list[Found]:
     """Drop ``fallen off the bus`` lines that only repeat an Xid 79 of the same GPU."""
     fallen: dict[tuple[str | None, str], list[Found]] = defaultdict(list)
+    redacted: dict[str | None, list[Found]] = defaultdict(list)
+    of_redacted: dict[int, str | None] = {}  # a blackened address is that of one GPU, whichever
     for item in found:
         row = item.row
-        if isinstance(row, GpuError) and row.family == "xid" and row.code == 79 and row.pci is not None:
-            fallen[_host(item), row.pci].append(item)
+        if isinstance(row, GpuError) and row.family == "xid" and row.code == 79:
+            if row.pci is not None:
+                fallen[_host(item), row.pci].append(item)
+            else:
+                redacted[_host(item)].append(item)
 
     def is_twin(item: Found) -> bool:
         if item.mark != LOST:
             return False
-        of_same_gpu = fallen.get((_host(item), getattr(item.row, "device", None) or ""), ())
-        return any(_is_near(xid, item) for xid in of_same_gpu)
+        device = getattr(item.row, "device", None)
+        if any(_is_near(xid, item) for xid in fallen.get((_host(item), device or ""), ())):
+            return True
+        near = (xid for xid in redacted.get(_host(item), ()) if _is_near(xid, item))
+        return any(of_redacted.setdefault(id(xid), device) == device for xid in near)
 
     return [item for item in found if not is_twin(item)]
 

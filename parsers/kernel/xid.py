@@ -38,7 +38,7 @@ _EVENT: Final = re.compile(
 )
 _ADDRESS: Final = re.compile(rb"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?")
 _BLACKENED: Final = re.compile(
-    rb"(?i)\.{3,}|\xe2\x80\xa6|[0-9a-fx]{2,8}(?::[0-9a-fx]{2}){1,2}(?:\.[0-7x])?|x+|[<\[]?(?:redacted|removed|masked|hidden)[>\]]?"
+    rb"(?i)\.{3,}|\xe2\x80\xa6|[0-9a-fx*#?]{2,8}(?::[0-9a-fx*#?]{2}){1,2}(?:\.[0-7x*#?])?|[x*#?]+|[<\[]?(?:redacted|removed|masked|hidden)[>\]]?"
 )
 # A line that was cut within the address, behind it, or within the code.
 _TORN: Final = re.compile(
@@ -46,12 +46,22 @@ _TORN: Final = re.compile(
     rb"|(?:PCI:)?[0-9a-fA-F:.]{5,16}(?: GPU-C?I:\d+)*(?:\)?\s?:?\s*\Z|\):\s*(?:\d+(?![\d,\s])|\d{13}|-\d)))"
 )
 
+# The kernel's own record all the same, where something else stands for the rest of its address or for its code.
+_GARBLED: Final = re.compile(
+    rb"(?:NVRM: ?|nvidia-nvswitch\d*: ?)?S?Xid \((?:PCI:)?[0-9a-fA-F]{2,8}:[0-9a-fA-F:.]{1,14}"
+    rb"(?:\s(?!\s*GPU-)|\)\s?:\s*[^\d\s])"
+)
+
 _PID: Final = re.compile(rb"pid=(?:'?(?P<pid>\d{1,10})'?|'?<unknown>'?|'?'?)(?:,\s*|\s+|$)")
 _UNKNOWN: Final = frozenset({b"", b"<unknown>", b"'<unknown>'", b"''"})
 # How the driver's own text goes on behind the name of a process.
 _TEXT_START: Final = re.compile(
-    rb"Ch\b|Ch(?:ID|Id)\b|[Cc]hannel\b|[A-Z][A-Za-z]+[ :]|GPU\b|intr\b|engmask\b|errorString\b|[0-9a-f]{4,8}\b|\.\.\."
+    rb"[A-Z][A-Z0-9_]+\s+(?:Fatal|Non-?fatal|Correctable)\b"
+    rb"|Ch\b|Ch(?:ID|Id)\b|[Cc]hannel\b|[A-Z][A-Za-z]+[ :]|GPU\b|intr\b|engmask\b|errorString\b|[0-9a-f]{4,8}\b|\.\.\."
 )
+
+_CUT_NAME: Final = re.compile(rb"\bname=([^,]{1,15})\Z")
+_NAME_END: Final = re.compile(rb"([^,\s]{1,15}), +")
 
 _CAUSED_BY: Final = re.compile(rb"caused by previous Xid (\d{1,9})\b")
 _RECOVERY: Final = re.compile(
@@ -118,6 +128,11 @@ def read_event(text: bytes) -> GpuError | Torn | None:
     return row
 
 
+def is_garbled(text: bytes) -> bool:
+    """Whether a text begins as an event and has neither an address nor a code that can be read."""
+    return _GARBLED.match(text) is not None
+
+
 def pci_of(printed: bytes) -> str | None:
     """``dddd:bb:dd.f`` in lower case; None if it is no PCI address. A domain above ffff keeps its eight digits."""
     found = _ADDRESS.fullmatch(printed)
@@ -153,18 +168,29 @@ def _read_process(row: GpuError, body: bytes) -> bytes:
     if not body.startswith(b"name="):
         return body
     name, body = _split_name(body[5:])
-    if name not in _UNKNOWN:
+    if name not in _UNKNOWN and not (len(name) > 1 and b"<unknown>".startswith(name.rstrip(b">"))):
         if len(name) > 2 and name[:1] == name[-1:] == b"'":
             name = name[1:-1]
         row.process = name.decode("utf-8", "backslashreplace")
     return body
 
 
+def goes_on_in_name(text: bytes, rest: bytes) -> bool:
+    """Whether an event that ends within the name of a process goes on in ``rest``, words behind it."""
+    name = _CUT_NAME.search(text)
+    end = _NAME_END.match(rest)
+    if name is None or end is None or len(name[1]) + len(end[1]) > _NAME_BYTES:
+        return False
+    return _TEXT_START.match(rest, end.end()) is not None
+
+
 def _split_name(text: bytes) -> tuple[bytes, bytes]:
     """A process name and what follows it. The name may itself hold commas: the driver's words tell where it ends."""
     first = text.find(b",")
     if first < 0:
-        return text.strip(), b""
+        name = text.strip()
+        # A pager that cuts lines marks the cut; "<unknown>" ends in one of its own.
+        return name[:-1] if name.endswith(b">") and b"<" not in name else name, b""
     at = first
     while 0 <= at <= _NAME_BYTES:
         rest = text[at + 1 :].lstrip()

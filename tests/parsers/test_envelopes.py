@@ -26,6 +26,12 @@ STAMPS = [
     (b"May  7 01:39:28 n-1 kernel: x", "rfc3164", "n-1", "kernel", "yearless", "1972-05-07T01:39:28", None),
     (b"May 07 01:39:28.250000 n-1 kernel: x", "rfc3164", "n-1", "kernel", "yearless", "1972-05-07T01:39:28.25", None),
     (b"May  7 2025 01:39:28 n-1 kernel: x", "rfc3164", "n-1", "kernel", "local", "2025-05-07T01:39:28", None),
+    (b"2025 May  7 01:39:28 n-1 kernel: x", "rfc3164", "n-1", "kernel", "local", "2025-05-07T01:39:28", None),
+    (b"May  7 01:39:28 2025 n-1 kernel: x", "rfc3164", "n-1", "kernel", "local", "2025-05-07T01:39:28", None),
+    (b"May  7 01:39:28.250 2025 n-1 app[7]: x", "rfc3164", "n-1", "app", "local", "2025-05-07T01:39:28.25", None),
+    (b"2026-03-01T12:00:00,250Z n-1 kernel: x", "iso", "n-1", "kernel", "zoned", "2026-03-01T12:00:00.25", None),
+    (b"2026-03-01T12:00:00,250125Z n-1 kernel: x", "iso", "n-1", "kernel", "zoned", "2026-03-01T12:00:00.250125", None),
+    (b"2026-03-01T12:00:00.250000+00:00 n-1/kern kernel: x", "cloudwatch+tag", "n-1", "kernel", "zoned", "2026-03-01T12:00:00.25", None),
     (b"Feb 29 00:00:60 n-1 kernel: x", "rfc3164", "n-1", "kernel", "yearless", "1972-02-29T00:01:00", None),
     ("6月 27 03:51:52 n-1 kernel: x".encode(), "rfc3164", "n-1", "kernel", "yearless", "1972-06-27T03:51:52", None),
     ("6월 27 03:51:52 n-1 kernel: x".encode(), "rfc3164", "n-1", "kernel", "yearless", "1972-06-27T03:51:52", None),
@@ -124,6 +130,12 @@ def test_an_absolute_time_around_a_local_one_is_its_anchor() -> None:
     reading = unwrap(b"2026-12-01T11:11:09.195000+00:00 ctl slurmctld[7]: [2026-12-01T20:11:09.190] x").reading
     assert (reading.kind, reading.wall) == ("local", micros("2026-12-01T20:11:09.19"))
     assert reading.epoch == micros("2026-12-01T11:11:09.195")
+
+
+def test_escapes_of_the_kernel_are_read_in_its_own_records_only() -> None:
+    escaped = rb"name=na\xc3\xafve \x5c \x09 \xzz"
+    assert unwrap(b"3,7,52731904,-;" + escaped).message == "name=na\u00efve \\ ".encode() + rb"\x09 \xzz"
+    assert unwrap(b"[   52.731904] " + escaped).message == escaped
 
 
 def test_days_that_do_not_exist_are_no_time() -> None:

@@ -242,6 +242,83 @@ def test_the_rest_of_a_torn_record_before_a_whole_one() -> None:
         assert items[0].reading.boot == 12_400_000
 
 
+def test_a_record_torn_within_its_own_stamp_has_no_time() -> None:
+    for stamp in ("[ 8123.4", "[ 8123", "[Tue Mar  3 07:1"):
+        only(
+            f"{stamp}NVRM: Xid (PCI:0000:9d:00): 45, pid=7, name=a.out, Ch 1", code=45, process="a.out", time_local=None
+        )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[ 12.300000] NVRM: Xid (PCI:0000:9d:0 lost",
+        b"[ 12.300000] NVRM: Xid (PCI:0000:9d:00): none",
+        b"Mar  3 07:15:42 gpu021 kernel: NVRM: Xid (PCI:0000:9d:0 lost",
+        b'{"_TRANSPORT":"kernel","MESSAGE":"NVRM: Xid (PCI:0000:9d:00): 48, pid=7, na',
+        b'{"_TRANSPORT":"kernel","MESSAGE":"NVRM: Xid (PCI:0000:9d:00): 48, name=\\ud800, x"}',
+        b'{"stream":"stdout","log":"[ 1.5] NVRM: Xid (PCI:0000:9d:00): 48, pi',
+    ],
+)
+def test_records_that_cannot_be_read_are_refused(text: bytes) -> None:
+    (item,) = read_line(text)
+    assert isinstance(item, Refused)
+    assert "cannot be read" in item.reason
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "name"),
+    [
+        ("pid='<unknown>', name=<un", "known>, Contained: CE User Channel (0x9)", None),
+        ("pid=7, name=pt_mai", "n_thread, Ch 00000008", "pt_main_thread"),
+    ],
+)
+def test_a_record_that_was_cut_within_a_name_is_one(first: str, second: str, name: str | None) -> None:
+    text = f"[ 812.300125] NVRM: Xid (PCI:0000:9d:00): 94, {first}\n{second}\n"
+    only(text, process=name, message=f"NVRM: Xid (PCI:0000:9d:00): 94, {first}{second}")
+
+
+def test_a_name_that_a_pager_cut() -> None:
+    only("NVRM: Xid (PCI:0000:9d:00): 94, pid=7, name=pt_ma>", pid=7, process="pt_ma")
+    only("NVRM: Xid (PCI:0000:9d:00): 94, pid=7, name=<unk>", pid=7, process=None)
+
+
+def test_a_name_with_a_comma_before_a_unit_of_nvlink() -> None:
+    line = "NVRM: Xid (PCI:0000:9d:00): 149, pid=7, name=a, b, NETIR_LINK_EVT  Nonfatal XC0 i0 Link 03 (0x1)"
+    only(line, process="a, b", unit="NETIR_LINK_EVT", link=3)
+
+
+def test_a_blackened_address_matches_any_gpu_nearby_but_one() -> None:
+    lost = "[ 50.300{} NVRM: GPU 0000:{}:00.0: GPU has fallen off the bus.\n"
+    xid = "[ 50.300001] NVRM: Xid (PCI:...): 79, pid=, name=, GPU has fallen off the bus.\n"
+    only(xid + lost.format("021]", "9d"), code=79, pci=None)
+    rows = settled(xid + lost.format("021]", "9d") + lost.format("041]", "9e"))
+    assert [getattr(row, "device", None) for row in rows] == [None, "0000:9e:00.0"]
+    only("NVRM: Xid (PCI:0000:**:00): 31, pid=7, name=a.out, Ch 1", code=31, pci=None, process="a.out")
+
+
+@pytest.mark.parametrize(
+    ("record", "trust"),
+    [
+        (b'{"_source":{"@timestamp":"2026-03-03T07:15:42Z","message":"%s","log":{"file":{"path":"/var/log/kern.log"}}}}', "kernel"),
+        (b'{"_source":{"@timestamp":"2026-03-03T07:15:42Z","message":"%s","log":{"file":{"path":"/var/log/app.log"}}}}', "relayed"),
+        (b'{"labels":{"host":"n-2","facility":"kern"},"line":"%s","timestamp":"2026-03-03T07:15:42Z"}', "kernel"),
+        (b'2026-03-03T07:15:42Z {host="n-2", unit="kernel"} %s', "kernel"),
+        (b'2026-03-03T07:15:42Z {host="n-2", facility="kern"} %s', "kernel"),
+        (b'{"time":1772522142.5,"host":"n-2","source":"/var/log/kern.log","sourcetype":"linux","event":"%s"}', "kernel"),
+        (b'{"logStreamName":"gpu021/kern","timestamp":1772522142500,"message":"%s","ingestionTime":1}', "kernel"),
+        (b'{"logStreamName":"gpu021","timestamp":1772522142500,"message":"%s","ingestionTime":1}', "relayed"),
+        (b'{"streams":[{"stream":{"host":"n-2","filename":"/var/log/kern.log"},"values":[["1772522142500000000","%s"]]}]}', "kernel"),
+        (b'{"streams":[{"stream":{"host":"n-2","job":"app"},"values":[["1772522142500000000","%s"]]}]}', "relayed"),
+    ],
+)  # fmt: skip
+def test_labels_that_say_kernel(record: bytes, trust: str) -> None:
+    (item,) = read_line(record % b"NVRM: Xid (PCI:0000:9d:00): 79, GPU has fallen off the bus.")
+    assert isinstance(item, Found)
+    assert isinstance(item.row, GpuError)
+    assert item.row.trust == trust
+
+
 def test_a_folded_record_is_one() -> None:
     rows = settled(
         "[ 12.300000] NVRM: Xid (PCI:0000:9d:00): 94, pid='<unknown>', name=<unknown>,\n"

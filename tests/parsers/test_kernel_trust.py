@@ -162,6 +162,70 @@ def test_entries_of_other_programs_in_the_journal_make_no_event() -> None:
     assert events_of("".join(json.dumps({**entry, "MESSAGE": message}) + "\n" for message in MESSAGES)) == []
 
 
+# Whatever the other lines of a file are: a real record stands above each of these.
+ABOVE = "[  512.000100] NVRM: Xid (PCI:0000:84:00): 61, pid=7, name=a.out, 0a76 00000000\n"
+FALLEN = "NVRM: Xid (PCI:0000:9d:00): 79, GPU has fallen off the bus."
+NOTES = [
+    "| 79 | {} |",
+    "| gpu021 | 79 | {} |",
+    "| 79 | {} | reset |",
+    "79 | {} | reset",
+    "|79|{}|",
+    "<td>79</td><td>{}</td>",
+    "79: {}",
+    "79, {}",
+    "79\t{}",
+    "79 - {}",
+    "- 79: {}",
+    "[1] {}",
+    "bob: {}",
+    "[10:02] bob: {}",
+    "[10:02] <bob> {}",
+    "2026-03-03 07:16 <bob> {}",
+    "[2026-03-03 07:16] bob: {}",
+    "> {}",
+    ">{}",
+    "> [  512.000100] {}",
+    ">[  512.000100] {}",
+    "- [  512.000100] {}",
+    "xid.c:79: {}",
+    "notes.md:12:{}",
+    "e.g.: {}",
+    "samples:\n  - line: {}\n    code: 79\nmessage: {}",
+]
+TALK = [
+    {"alert": "GpuXid", "expr": "x > 0", "annotations": {"summary": "Kernel: {}"}},
+    {"instruction": "Explain this line", "input": "{}", "output": "The GPU is gone"},
+    {"messages": [{"role": "user", "content": "{}"}, {"role": "assistant", "content": "{}"}]},
+    {"conversations": [{"from": "human", "value": "{}"}]},
+    {"title": "Xid 79", "body": "{}", "user": {"login": "bob"}},
+    {"message": "{}", "example": True, "pattern": "NVRM: Xid"},
+    {"message": "{}", "host": "gpu021", "example": True},
+    {"timestamp": 1772522142500, "message": "{}", "sample": True},
+    {"pattern": "Xid", "lines": ["{}"]},
+    {"samples": ["{}"]},
+    {"query": "{}", "user": "bob"},
+    {"prompt": "{}", "completion": "reset"},
+    {"question": "why?", "context": "{}"},
+    {"text": "{}", "label": 3},
+    {"user": "bob", "text": "{}", "ts": "1772522142.5"},
+    {"panels": [{"description": "{}"}]},
+]
+
+
+@pytest.mark.parametrize("template", [*NOTES, *map(json.dumps, TALK)])
+@pytest.mark.parametrize("above", ["", ABOVE])
+def test_notes_and_talk_make_no_event_beside_a_record(template: str, above: str) -> None:
+    rows = events_of(above + template.replace("{}", FALLEN) + "\n")
+    assert [row.code for row in rows if isinstance(row, GpuError)] == [61] * bool(above)
+
+
+def test_what_a_label_an_alert_or_a_pipe_hands_on_is_an_event() -> None:
+    firing = json.dumps({"status": "firing", "annotations": {"summary": FALLEN}})
+    for line in (firing, f"3: {FALLEN}", f"12: [  512.000100] {FALLEN}", f"dmesg-1  | {FALLEN}"):
+        assert [row.code for row in events_of(ABOVE + line + "\n") if isinstance(row, GpuError)] == [61, 79], line
+
+
 FILLERS = """my node the driver GPU Xid XID NVRM: kernel: says prints error when we saw OOM killed link down server not
 responding OK panic AER nfs: mce: EDAC watchdog: Lustre: 79 79, 0000:9d:00.0 grep dmesg # // ; = : if then"""
 PLAIN_WORDS = st.sampled_from(FILLERS.split())
