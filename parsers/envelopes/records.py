@@ -22,14 +22,14 @@ https://docs.cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from aftershock.parsers.clock import NO_CLOCK, SECOND, Reading
 from aftershock.parsers.envelopes.layer import FACILITIES, Layer
+from aftershock.parsers.envelopes.origin import LONGEST_STREAM, Members, member, says_kernel
 from aftershock.parsers.envelopes.syslog import iso_reading
-
-Members = Mapping[str, Any]
+from aftershock.parsers.envelopes.talk import is_talk
 
 # The names of the layers that are made here: whoever passes such a line on is not the kernel.
 STORES: Final = frozenset({"elastic", "loki", "cloudwatch", "splunk", "fluent", "vector", "gcp", "otlp", "stored"})
@@ -79,21 +79,6 @@ _OF_STORES: Final = frozenset(
     | {"short_message"}
 )
 
-# Objects that hold a line without telling that it was printed somewhere: rules and dashboards, entries of data sets,
-# conversations and tickets. Each has all of the members of one set.
-_TALK: Final = tuple(
-    frozenset(names.split())
-    for names in (
-        *("expr", "pattern", "regex", "regexp", "legendFormat", "panels", "targets"),
-        *("instruction output", "instruction input", "instruction response", "input output", "prompt completion"),
-        *("prompt response", "prompt chosen", "prompt output", "question answer", "question context", "text label"),
-        *("role content", "from value", "title body", "title content", "subject body", "user text", "author text"),
-        *("username text", "user channel", "author content", "sender content", "author body", "login body"),
-    )
-)
-_WORDS_OF_TALK: Final = frozenset(name for names in _TALK for name in names)
-# Says of the object itself that nothing happened.
-_EXAMPLE: Final = ("example", "examples", "is_example", "sample", "samples")
 _DIGITS: Final = re.compile(r"-?\d{1,20}(?:\.\d{1,9})?")
 # Stamps that are almost ISO: a blank instead of T, and UTC in a word.
 _ALMOST_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:[.,]\d{1,9})?) ?(UTC|GMT|Z|[+-]\d\d:?\d\d)?")
@@ -103,23 +88,6 @@ _PORT: Final = re.compile(r":\d{1,5}\Z")
 # Names of log streams that are hosts: of EC2, or one word with a number in it. Others name containers or dates.
 _EC2_HOST: Final = re.compile(r"(?:.*[/.])?(ip-\d{1,3}(?:-\d{1,3}){3})\b|(i-[0-9a-f]{8,17})(?:[/._-].*)?")
 _WORD_HOST: Final = re.compile(r"[a-z][a-z0-9]*(?:-?[a-z]+)*-?\d{1,6}(?:\.[a-z0-9.-]+)?")
-_LONGEST_STREAM: Final = 512
-# What tells where a stream comes from, and the names of the kernel log there: a word, or the last one of a path.
-_ORIGIN: Final = (
-    *("unit", "systemd_unit", "job", "facility", "source", "sourcetype", "filename", "file", "path", "log.file.path"),
-    *(
-        "log_file",
-        "log_name",
-        "identifier",
-        "app",
-        "service_name",
-        "logStreamName",
-        "logStream",
-        "@logStream",
-        "logGroup",
-    ),
-)
-_KERNEL_LOG: Final = re.compile(r"(?:.*[/.])?(?:kern|kernel|kmsg|dmesg)(?:\.log)?(?:\.\d{1,3})?")
 _KERNEL_PART: Final = re.compile(r"kern(?:\.log)?|kernel|kmsg|dmesg|messages|syslog|journal|var|log")
 # A line that says nothing about its writer.
 _BARE: Final = re.compile(rb"NVRM: |nvidia-nvswitch\d")
@@ -159,15 +127,6 @@ def _with_labels(facts: tuple[Members, ...]) -> tuple[Members, ...]:
     return facts + tuple(dict(_LABELS.findall(text)) for text in printed if isinstance(text, str))
 
 
-def is_talk(members: Members) -> bool:
-    """Whether an object only talks about a line: a rule, an example, an entry of a data set, a message of a person."""
-    if any(members.get(name) not in (None, False, 0, "", "false") for name in _EXAMPLE):
-        return True
-    if _WORDS_OF_TALK.isdisjoint(members):
-        return False
-    return any(names.issubset(members) for names in _TALK)
-
-
 def host_in(members: Members) -> str | None:
     """The host that a record names, as printed."""
     return _host_of((members,))
@@ -200,18 +159,6 @@ def reading_of(value: Any) -> Reading | None:
     if isinstance(value, list) and value:
         return reading_of(value[0])
     return None
-
-
-def member(members: Members, name: str) -> Any:
-    """A member by its dotted name, flat (``"host.name"``) or nested; lists of one are taken apart."""
-    value = members.get(name)
-    if value is None and "." in name:
-        head, rest = name.split(".", 1)
-        deeper = members.get(head)
-        value = member(deeper, rest) if isinstance(deeper, Mapping) else None
-    if isinstance(value, list) and len(value) == 1:
-        return value[0]
-    return value
 
 
 def _record_of(value: Any) -> _Record | None:
@@ -336,16 +283,6 @@ def _layer(name: str, text: bytes, facts: Sequence[Members], host: str | None) -
     )
 
 
-def says_kernel(facts: Iterable[Members]) -> bool:
-    """Whether labels say that a stream is the kernel log: unit, facility, the file or stream that it comes from."""
-    values = (member(members, name) for members in facts for name in _ORIGIN)
-    return any(isinstance(value, str) and _is_kernel_log(value) for value in values)
-
-
-def _is_kernel_log(name: str) -> bool:
-    return len(name) <= _LONGEST_STREAM and _KERNEL_LOG.fullmatch(name) is not None
-
-
 def _reading(facts: Sequence[Members]) -> Reading:
     for members in facts:
         for name in _TIME:
@@ -399,7 +336,7 @@ def _host_of(facts: Sequence[Members]) -> str | None:
     for members in facts:
         for name in ("logStreamName", "logStream", "@logStream"):
             stream = members.get(name)
-            if isinstance(stream, str) and len(stream) <= _LONGEST_STREAM:
+            if isinstance(stream, str) and len(stream) <= LONGEST_STREAM:
                 ec2 = _EC2_HOST.match(stream)
                 if ec2 is not None:
                     return ec2[1] or ec2[2]

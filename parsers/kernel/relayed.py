@@ -19,7 +19,9 @@ import orjson
 from aftershock.parsers.clock import NO_CLOCK, Reading
 from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.envelopes.layer import clocks_together
-from aftershock.parsers.envelopes.records import is_output_of_container, is_talk, says_kernel
+from aftershock.parsers.envelopes.origin import says_kernel
+from aftershock.parsers.envelopes.records import is_output_of_container
+from aftershock.parsers.envelopes.talk import is_talk
 from aftershock.parsers.formats import Envelope
 
 _DEEPEST: Final = 24
