@@ -53,7 +53,8 @@ def inside(layer: Layer) -> Envelope:
     if b"\x1b" in layer.rest:  # written as an escape within JSON
         layer = layer._replace(rest=_clean(layer.rest))
     name, rest, reading, host, tag, facility, level, labels, is_open, stale, weak = layer
-    inner = _peel(rest, _OUTER if is_open else _INNER)
+    # What stands in brackets behind a stamp of Slurm's is a job step, "[7.0]", and no clock.
+    inner = None if name == "slurm" else _peel(rest, _OUTER if is_open else _INNER)
     if inner is None:
         return Envelope((name,), rest, reading, host, tag, facility, level, labels)
     names = [name]

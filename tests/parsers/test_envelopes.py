@@ -235,3 +235,10 @@ def test_long_lines_take_linear_time(line: bytes) -> None:
     begin = time.perf_counter()
     unwrap(line)
     assert time.perf_counter() - begin < 1.0
+
+
+def test_a_job_step_in_a_log_of_slurm_is_no_clock() -> None:
+    envelope = unwrap(b"[2026-03-01T12:00:00.124] [41.0] task 0 (17189) started")
+    assert envelope.names == ("slurm",)
+    assert envelope.reading.boot is None
+    assert envelope.message == b"[41.0] task 0 (17189) started"
