@@ -144,8 +144,8 @@ class Clock(NamedTuple):
     wall: int
 
 
-# What stands where there is no time; #### is a time that did not fit its column.
-_NO_TIME: Final = re.compile(r"(?:unknown|none|n/a|\(null\)|invalid|#+|0)?\Z", re.IGNORECASE)
+# What stands where there is no time.
+_NO_TIME: Final = re.compile(r"(?:unknown|none|n/a|\(null\)|invalid|0)?\Z", re.IGNORECASE)
 _TIME: Final = re.compile(
     r"""
     (?P<year>[0-9]{4}) - (?P<month>[0-9]{2}) - (?P<day>[0-9]{2})
@@ -171,7 +171,8 @@ def clock_of(text: str | None) -> Clock | None:
         return Clock("epoch", int(word) * SECOND)
     match = _TIME.match(word)
     if not match:
-        raise ValueError("not a time")
+        # There was a time, and it was lost: that has to be said.
+        raise ValueError("not a time" if word.strip("#") else "a time that did not fit its column")
     wall = wall_micros(*(int(match[name]) for name in ("year", "month", "day", "hour", "minute", "second")))
     if wall is None:
         raise ValueError("a date that does not exist")

@@ -162,9 +162,11 @@ def _number(value: Any) -> int | None:
 
 
 def _digits(value: Any) -> str:
-    """The same as text. Slurm writes 0 for a time that there is not."""
+    """The same as text. Slurm writes 0 for a time that there is not; a word that is no number stays, to be refused."""
     number = _number(value)
-    return "" if number is None else str(number)
+    if number is None:
+        return value if isinstance(value, str) else ""
+    return str(number)
 
 
 _SAMPLES: Final = (

@@ -16,6 +16,7 @@ from aftershock.parsers.detect import detect
 from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.formats import Found, Head
 from aftershock.parsers.registry import formats, line_formats
+from aftershock.parsers.selfcheck import rows_of_text
 from aftershock.parsers.settle import SourceRules, settle_source
 from aftershock.parsers.source import read_stream
 from aftershock.schemas.columns import Row
@@ -267,3 +268,9 @@ def test_sentences_that_quote_a_message_make_no_event(before: list[str], message
 )  # fmt: skip
 def test_other_things_of_that_name(line: str) -> None:
     assert events_of(line + "\n") == []
+
+
+def test_a_bare_record_in_an_indented_block_is_no_event() -> None:
+    rule = "    description: |\n      NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+    assert rows_of_text(rule, kernel.FORMAT) == []
+    assert len(rows_of_text("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n", kernel.FORMAT)) == 1

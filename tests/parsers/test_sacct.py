@@ -294,3 +294,22 @@ def test_queue() -> None:
         ("8", "RUNNING", ["a3"], []),
     ]
     assert rows[0].end_reason == "DependencyNeverSatisfied"
+
+
+def test_a_lost_time_is_a_reject_beside_its_row() -> None:
+    table = (
+        b"JobID|JobIDRaw|State|Submit|Start|End|NodeList\n"
+        b"71|71|COMPLETED|2026-03-01T10:00:00|####|2026-03-01T12:00:00|gpu008\n"
+    )
+    items = list(sacct.FORMAT.read(io.BytesIO(table)))
+    assert [item.row.hosts for item in items if isinstance(item, Found)] == [["gpu008"]]
+    assert ["did not fit" in item.reason for item in items if isinstance(item, Refused)] == [True]
+
+
+def test_a_word_where_json_has_a_time_is_a_reject_beside_its_row() -> None:
+    document = (
+        b'{"jobs": [{"job_id": 5, "state": {"current": "FAILED"}, "time": {"start": "soon"}, "nodes": "gpu001"}]}'
+    )
+    items = list(sacct_json.FORMAT.read(io.BytesIO(document)))
+    assert [type(item) for item in items].count(Found) == 1
+    assert ["Start is not read" in item.reason for item in items if isinstance(item, Refused)] == [True]

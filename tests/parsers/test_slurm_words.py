@@ -88,7 +88,7 @@ def test_times() -> None:
     assert clock_of("2025-02-03T08:00:05+0900") == ("zoned", wall - 9 * 3600 * SECOND)
     assert clock_of("2025-02-03T08:00:05Z") == ("zoned", wall)
     assert clock_of("1738569605") == ("epoch", 1738569605 * SECOND)
-    for nothing in ("", "Unknown", "None", "N/A", "(null)", "###################", "0", None):
+    for nothing in ("", "Unknown", "None", "N/A", "(null)", "0", None):
         assert clock_of(nothing) is None
     for wrong in ("2025-02-30T08:00:05", "yesterday", "2025-02-03T25:00:00", "08:00:05"):
         with pytest.raises(ValueError, match=r"time|date"):
@@ -159,3 +159,8 @@ def test_gpus(text: str | None, count: int | None) -> None:
 )
 def test_excluded_hosts_of_a_submit_line(line: str | None, hosts: str | None) -> None:
     assert excluded_in(line) == hosts
+
+
+def test_a_time_that_did_not_fit_its_column_is_said_to_be_lost() -> None:
+    with pytest.raises(ValueError, match="did not fit"):
+        clock_of("###################")
