@@ -98,6 +98,8 @@ def read(line: Line) -> Iterator[Found | Refused]:
         if envelope.names == ("plain",) and _JSON_RECORD.match(message) and not is_json(message.rstrip(b" ,]")):
             yield Refused(line.offset, len(line.text), "JSON record that cannot be read", message[:512])
             return
+        if envelope.names == ("plain",) and message[:1].isspace() and message.lstrip().startswith(b"NVRM: "):
+            return  # nothing prints a bare record indented: it stands in a block of somebody's YAML or notes
         yield from _read_events(line, message, envelope.reading, envelope.host, trust)
         return
     if trust == "relayed" and envelope.tag not in (None, "kernel"):
