@@ -7,31 +7,29 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aftershock.parsers.hostlist import expand_hosts
-from aftershock.parsers.resolve import BadZone, zone_of
+from aftershock.pipeline.config_values import (
+    Check,
+    Wrong,
+    count,
+    format_name,
+    host_list,
+    number,
+    path_rule,
+    seconds,
+    text_value,
+    url,
+    year,
+    zone,
+)
 from aftershock.pipeline.globs import glob_pattern
 from aftershock.pipeline.toml_lines import KeyPath, key_lines
-
-# Format names that stay the same whatever formats there are; most stand for several formats.
-FIXED_FORMATS: Final = (
-    "kernel",
-    "slurmctld",
-    "slurmd",
-    "sacct",
-    "scontrol_job",
-    "scontrol_node",
-    "training",
-    "openmetrics",
-    "tsdb",
-)
 
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
@@ -180,10 +178,6 @@ def load_config(path: str) -> Config:
     return _Reader(path, key_lines(text)).config(document)
 
 
-class _Wrong(Exception):
-    """What is wrong with a value, without its place."""
-
-
 class _Reader:
     """Turns a TOML document into a configuration, or says where it is wrong."""
 
@@ -200,28 +194,28 @@ class _Reader:
             storage=StorageConfig(**self._section(document, "storage", _STORAGE)),
             chains=ChainsConfig(**self._section(document, "chains", _CHAINS)),
             sources=tuple(self._sources(document)),
-            prometheus=PrometheusConfig(**self._section(document, "prometheus", {"url": _url})),
+            prometheus=PrometheusConfig(**self._section(document, "prometheus", {"url": url})),
             folder=os.path.dirname(os.path.abspath(self._path)),
         )
 
-    def _section(self, document: Mapping[str, Any], name: str, checks: Mapping[str, _Check]) -> dict[str, Any]:
+    def _section(self, document: Mapping[str, Any], name: str, checks: Mapping[str, Check]) -> dict[str, Any]:
         value = document.get(name, {})
         if not isinstance(value, dict):
             raise self._error((name,), f"{name} must be a table: write [{name}] above its keys")
         return self._values(value, (name,), f"[{name}]", checks)
 
     def _values(
-        self, table: Mapping[str, Any], path: KeyPath, title: str, checks: Mapping[str, _Check]
+        self, table: Mapping[str, Any], path: KeyPath, title: str, checks: Mapping[str, Check]
     ) -> dict[str, Any]:
         self._known(table, checks, path, f" in {title}")
         return {
             key: self._checked(checks[key], value, (*path, key), f"{key} in {title}") for key, value in table.items()
         }
 
-    def _checked(self, check: _Check, value: Any, path: KeyPath, title: str) -> Any:
+    def _checked(self, check: Check, value: Any, path: KeyPath, title: str) -> Any:
         try:
             return check(value)
-        except _Wrong as wrong:
+        except Wrong as wrong:
             raise self._error(path, f"{title} {wrong}") from None
 
     def _aliases(self, document: Mapping[str, Any]) -> dict[str, str]:
@@ -271,130 +265,23 @@ class _Reader:
         return ConfigError(f"{self._path}:{self._lines.get(path, 1)}: {one_line}")
 
 
-_Check = Callable[[Any], Any]
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _Wrong(f"must be text in quotes, not {_kind(value)}")
-    if not value.strip():
-        raise _Wrong("must not be empty")
-    return value.strip()
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _Wrong(f"must be a number, not {_kind(value)}")
-    if not math.isfinite(value) or value <= 0:
-        raise _Wrong(f"must be more than 0, not {value}")
-    return float(value)
-
-
-def _seconds(value: Any) -> float:
-    """A span of time, which may be none at all."""
-    return 0.0 if value == 0 and not isinstance(value, bool) else _number(value)
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise _Wrong(f"must be a whole number, not {_kind(value)}")
-    if value <= 0:
-        raise _Wrong(f"must be more than 0, not {value}")
-    return value
-
-
-def _year(value: Any) -> int:
-    # Nothing that is read here was logged before the epoch, and a year of two digits is a slip.
-    if not 1970 <= _count(value) <= 9998:
-        raise _Wrong(f"must be a year such as 2026, not {value}")
-    return int(value)
-
-
-def _zone(value: Any) -> str:
-    try:
-        zone_of(_text(value))
-    except BadZone as error:
-        raise _Wrong(f"is an {error}") from error
-    return _text(value)
-
-
-def _host_list(value: Any) -> tuple[str, ...]:
-    try:
-        hosts = expand_hosts(_text(value))
-    except ValueError as error:
-        raise _Wrong(f"is no list of hosts: {error}") from error
-    return tuple(dict.fromkeys(host.lower() for host in hosts))
-
-
-def _format(value: Any) -> str:
-    given = _text(value)
-    if given in FIXED_FORMATS:
-        return given
-    from aftershock.parsers import registry  # noqa: PLC0415 - loads every format, which few configurations need
-
-    known = sorted({*registry.known_names(), *FIXED_FORMATS})
-    if given not in known and not registry.formats_named(given):
-        near = difflib.get_close_matches(given.lower(), known, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(known)}"
-        raise _Wrong(f'is an unknown format "{given}"; {hint}')
-    return given
-
-
-def _path_rule(group: str) -> _Check:
-    words = ("file_name", "parent_folder")
-
-    def check(value: Any) -> str:
-        given = _text(value)
-        if given in words:
-            return given
-        try:
-            pattern = re.compile(given)
-        except re.error as error:
-            raise _Wrong(f"is a bad regular expression: {error}") from error
-        if group not in pattern.groupindex:
-            raise _Wrong(f'must be "file_name", "parent_folder" or a regular expression with a group (?P<{group}>...)')
-        return given
-
-    return check
-
-
-def _url(value: Any) -> str:
-    given = _text(value)
-    if not re.match(r"https?://[^/\s]", given):
-        raise _Wrong(f'must begin with http:// or https://, not "{given}"')
-    return given
-
-
-def _kind(value: Any) -> str:
-    """What a value of TOML is called."""
-    kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
-        (bool, "true or false"),
-        (str, "text"),
-        (int, "a whole number"),
-        (float, "a number with a fraction"),
-        (list, "a list"),
-        (dict, "a table"),
-    )
-    return next((name for kind, name in kinds if isinstance(value, kind)), "a date or time")
-
-
-_CLUSTER: Final[Mapping[str, _Check]] = {
-    "name": _text,
-    "timezone": _zone,
-    "year": _year,
-    "hosts": _host_list,
-    "train_hosts": _host_list,
-    "spare_hosts": _host_list,
-    "gpus_per_host": _count,
-    "scrape_interval_s": _number,
+_CLUSTER: Final[Mapping[str, Check]] = {
+    "name": text_value,
+    "timezone": zone,
+    "year": year,
+    "hosts": host_list,
+    "train_hosts": host_list,
+    "spare_hosts": host_list,
+    "gpus_per_host": count,
+    "scrape_interval_s": number,
 }
-_STORAGE: Final[Mapping[str, _Check]] = {"read_bytes_per_s": _number, "write_bytes_per_s": _number}
-_CHAINS: Final[Mapping[str, _Check]] = {"success_min_runtime_s": _seconds, "max_gap_s": _seconds}
-_SOURCE: Final[Mapping[str, _Check]] = {
-    "glob": _text,
-    "format": _format,
-    "timezone": _zone,
-    "year": _year,
-    "host_from": _path_rule("host"),
-    "job_id_from": _path_rule("job_id"),
+_STORAGE: Final[Mapping[str, Check]] = {"read_bytes_per_s": number, "write_bytes_per_s": number}
+_CHAINS: Final[Mapping[str, Check]] = {"success_min_runtime_s": seconds, "max_gap_s": seconds}
+_SOURCE: Final[Mapping[str, Check]] = {
+    "glob": text_value,
+    "format": format_name,
+    "timezone": zone,
+    "year": year,
+    "host_from": path_rule("host"),
+    "job_id_from": path_rule("job_id"),
 }

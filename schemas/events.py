@@ -218,6 +218,7 @@ class SchedulerEvent(EventRow):
 
     table: ClassVar[str] = "scheduler_events"
 
+    scheduler: Annotated[str | None, Col("Scheduler that said it, such as `slurm` or `kubernetes`.")] = None
     kind: Annotated[str | None, Col("What happened; more kinds may come.", values=SCHEDULER_EVENT_KINDS)] = None
     job_id: Annotated[str | None, Col("Job id, without the array task.")] = None
     array_task: Annotated[str | None, Col("Array task.")] = None

@@ -89,6 +89,20 @@ class Session(Row):
     cancelled_by: Annotated[str | None, Col("User or user id that cancelled it.")] = None
     planned: Annotated[bool | None, Col("Whether the end was planned.")] = None
     excluded_hosts: Annotated[list[str] | None, Col("Hosts that its request left out, expanded.")] = None
+    designated_hosts: Annotated[
+        list[str] | None, Col("The only hosts that its request allowed, expanded; null if it allowed all.")
+    ] = None
+    command: Annotated[str | None, Col("Command or script that was submitted, credentials masked.")] = None
+    retry_of: Annotated[
+        str | None, Col("Id of the job or session whose work it takes up, where the scheduler itself says so.")
+    ] = None
+    conflicts: Annotated[
+        list[str] | None,
+        Col(
+            "Where its sources contradict each other, one `column: value (format) against value (format)` each; the "
+            "first is the one that was taken."
+        ),
+    ] = None
     cause_class: Annotated[str | None, Col("Why it ended, as a class of the failure taxonomy.")] = None
     cause_event_id: Annotated[str | None, Col("Event that is the best candidate for the cause.")] = None
     cause_confidence: Annotated[float | None, Col("How sure the cause is, 0 to 1.")] = None

@@ -28,6 +28,7 @@ class Host(Row):
     firmware: Annotated[str | None, Col("Version of the host's firmware.")] = None
     rack: Annotated[str | None, Col("Rack or other place.")] = None
     role: Annotated[str | None, Col("What it is for, such as `train` or `spare`.")] = None
+    partition: Annotated[str | None, Col("Partition, pool or resource group that it serves.")] = None
 
 
 @dataclass(slots=True, kw_only=True)
