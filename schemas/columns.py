@@ -16,7 +16,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -35,6 +35,19 @@ _ARROW_TYPES: Mapping[Any, pa.DataType] = {
 }
 
 
+Holds = Literal["host", "cluster", "user", "path", "place", "serial", "job", "member", "id", "text", "fixed"]
+"""What the strings of a column are, for those who must not see all of them.
+
+    host, cluster, user, path, serial: one such name
+    place: a path with an offset, `logs/kern.log:4096`
+    job: a scheduler's own id of a job, mostly a number
+    member: a host, a GPU of a host (`gpu004/gpu3`) or a rank
+    id: made by `stable_id` or a digest
+    text: anything that a log or a person said
+    fixed: words of this program, whatever the input
+"""
+
+
 @dataclass(frozen=True)
 class Col:
     """What a column means. ``values``: the words an enumeration may take, in the order they are numbered on disk."""
@@ -43,6 +56,7 @@ class Col:
     unit: str | None = None
     arrow: pa.DataType | None = None
     values: tuple[str, ...] = ()
+    holds: Holds | None = None
 
 
 def time_col(doc: str) -> Col:
@@ -76,6 +90,7 @@ class Column:
     doc: str
     unit: str | None
     values: tuple[str, ...]
+    holds: Holds | None
 
     def arrow_field(self, *, written: bool = False) -> pa.Field:
         """The Arrow field with doc and unit as metadata; ``written`` gives enumerations their type on disk."""
@@ -133,7 +148,7 @@ def _column(row: type[Row], name: str, hint: Any) -> Column:
     kind = spec.arrow if spec.arrow is not None else _ARROW_TYPES.get(_bare_type(hint))
     if kind is None:
         raise TypeError(f"{row.__name__}.{name}: no Arrow type for {hint}")
-    return Column(name, kind, inspect.cleandoc(spec.doc), spec.unit, spec.values)
+    return Column(name, kind, inspect.cleandoc(spec.doc), spec.unit, spec.values, spec.holds)
 
 
 def _bare_type(hint: Any) -> Any:

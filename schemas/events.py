@@ -30,20 +30,25 @@ class EventRow(Row):
 
     event_id: Annotated[
         str | None,
-        Col("Stable id, given after de-duplication from host, time, identity of the event and its ordinal."),
+        Col(
+            "Stable id, given after de-duplication from host, time, identity of the event and its ordinal.", holds="id"
+        ),
     ] = None
-    cluster: Annotated[str | None, Col("Cluster name, from the configuration or from the source itself.")] = None
+    cluster: Annotated[
+        str | None, Col("Cluster name, from the configuration or from the source itself.", holds="cluster")
+    ] = None
     host: Annotated[
         str | None,
         Col(
             "Host that the event is about: a host named as faulty in the message goes before the writer. Lower case, "
-            "domain cut off, aliases of the configuration applied; an IP address stays whole."
+            "domain cut off, aliases of the configuration applied; an IP address stays whole.",
+            holds="host",
         ),
     ] = None
-    host_raw: Annotated[str | None, Col("Host as printed.")] = None
+    host_raw: Annotated[str | None, Col("Host as printed.", holds="host")] = None
     time: Annotated[int | None, time_col("When it happened; null where it cannot be known.")] = None
     last_time: Annotated[int | None, time_col("Time of the last occurrence that this row stands for.")] = None
-    time_local: Annotated[str | None, Col("Time as printed; null if the text had none.")] = None
+    time_local: Annotated[str | None, Col("Time as printed; null if the text had none.", holds="text")] = None
     time_basis: Annotated[str | None, Col("How `time` is known.", values=TIME_BASES)] = None
     time_error_s: Annotated[float | None, seconds_col("How wrong `time` can be, either way.")] = None
     uptime_s: Annotated[
@@ -54,14 +59,14 @@ class EventRow(Row):
         int | None,
         Col("Occurrences that this row stands for; a lower bound where the log says that some were suppressed."),
     ] = 1
-    source: Annotated[str | None, Col("File of the first line: the path as given, joined with the path below it.")] = (
-        None
-    )
+    source: Annotated[
+        str | None, Col("File of the first line: the path as given, joined with the path below it.", holds="path")
+    ] = None
     byte_offset: Annotated[int | None, Col("Where the first line starts in the decompressed file.", unit="byte")] = None
     sources: Annotated[
-        list[str] | None, Col("Every place where it was seen, one `source:byte_offset` for each file.")
+        list[str] | None, Col("Every place where it was seen, one `source:byte_offset` for each file.", holds="place")
     ] = None
-    message: Annotated[str | None, Col("The message without its envelope, credentials masked.")] = None
+    message: Annotated[str | None, Col("The message without its envelope, credentials masked.", holds="text")] = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,19 +80,23 @@ class GpuError(EventRow):
         Col("Which code space `code` belongs to.", values=("xid", "sxid", "fabric_manager", "amdgpu")),
     ] = None
     code: Annotated[int | None, Col("Xid, SXid or fabric manager code; unknown codes are kept.", arrow=INT32)] = None
-    pci: Annotated[str | None, Col("PCI address as `dddd:bb:dd.f`, lower case.")] = None
-    pci_raw: Annotated[str | None, Col("PCI address as printed.")] = None
-    gpu_uuid: Annotated[str | None, Col("GPU UUID, from the line or from identity lines of the same boot.")] = None
+    pci: Annotated[str | None, Col("PCI address as `dddd:bb:dd.f`, lower case.", holds="text")] = None
+    pci_raw: Annotated[str | None, Col("PCI address as printed.", holds="text")] = None
+    gpu_uuid: Annotated[
+        str | None, Col("GPU UUID, from the line or from identity lines of the same boot.", holds="serial")
+    ] = None
     gpu_index: Annotated[int | None, Col("Index as nvidia-smi shows it.", arrow=INT32)] = None
-    gpu_serial: Annotated[str | None, Col("Board serial number.")] = None
+    gpu_serial: Annotated[str | None, Col("Board serial number.", holds="serial")] = None
     mig_gi: Annotated[int | None, Col("MIG GPU instance.", arrow=INT32)] = None
     mig_ci: Annotated[int | None, Col("MIG compute instance.", arrow=INT32)] = None
     pid: Annotated[int | None, Col("Process id on the line: often the victim, not the culprit.")] = None
-    process: Annotated[str | None, Col("Process name on the line; the kernel cuts it at 15 bytes.")] = None
+    process: Annotated[str | None, Col("Process name on the line; the kernel cuts it at 15 bytes.", holds="text")] = (
+        None
+    )
     severity: Annotated[
         str | None, Col("Severity, only where the line says so.", values=("fatal", "nonfatal", "correctable"))
     ] = None
-    action: Annotated[str | None, Col("Immediate action that the catalogue of codes advises.")] = None
+    action: Annotated[str | None, Col("Immediate action that the catalogue of codes advises.", holds="text")] = None
     fault_class: Annotated[
         str | None,
         Col(
@@ -95,12 +104,14 @@ class GpuError(EventRow):
             values=("hardware", "fabric", "driver", "application", "thermal", "unknown"),
         ),
     ] = None
-    mnemonic: Annotated[str | None, Col("Name of the code in the catalogue.")] = None
+    mnemonic: Annotated[str | None, Col("Name of the code in the catalogue.", holds="text")] = None
     link: Annotated[int | None, Col("NVLink or switch port number.", arrow=INT32)] = None
-    unit: Annotated[str | None, Col("Hardware unit that an NVLink error (Xid 144 to 150) names first.")] = None
+    unit: Annotated[
+        str | None, Col("Hardware unit that an NVLink error (Xid 144 to 150) names first.", holds="text")
+    ] = None
     caused_by: Annotated[int | None, Col("Code that the line itself names as its cause.", arrow=INT32)] = None
-    recovery_from: Annotated[str | None, Col("Recovery action before (Xid 154).")] = None
-    recovery_to: Annotated[str | None, Col("Recovery action after (Xid 154).")] = None
+    recovery_from: Annotated[str | None, Col("Recovery action before (Xid 154).", holds="text")] = None
+    recovery_to: Annotated[str | None, Col("Recovery action after (Xid 154).", holds="text")] = None
     trust: Annotated[
         str | None,
         Col(
@@ -108,8 +119,8 @@ class GpuError(EventRow):
             values=("kernel", "relayed", "user", "injected"),
         ),
     ] = None
-    burst_id: Annotated[str | None, Col("Same GPU, code and process within a short gap.")] = None
-    episode_id: Annotated[str | None, Col("Bursts that belong to one fault.")] = None
+    burst_id: Annotated[str | None, Col("Same GPU, code and process within a short gap.", holds="id")] = None
+    episode_id: Annotated[str | None, Col("Bursts that belong to one fault.", holds="id")] = None
     role: Annotated[str | None, Col("Part in its episode.", values=("root", "follow_on", "unknown"))] = None
 
 
@@ -157,11 +168,11 @@ class NodeEvent(EventRow):
     table: ClassVar[str] = "node_events"
 
     kind: Annotated[str | None, Col("What happened; more kinds may come.", values=NODE_EVENT_KINDS)] = None
-    device: Annotated[str | None, Col("Device, address or server that it is about.")] = None
+    device: Annotated[str | None, Col("Device, address or server that it is about.", holds="text")] = None
     pid: Annotated[int | None, Col("Process id that it is about.")] = None
-    process: Annotated[str | None, Col("Process name that it is about.")] = None
+    process: Annotated[str | None, Col("Process name that it is about.", holds="text")] = None
     value: Annotated[float | None, Col("Number that the line carries; `unit` says of what.")] = None
-    unit: Annotated[str | None, Col("Unit of `value`.")] = None
+    unit: Annotated[str | None, Col("Unit of `value`.", holds="text")] = None
     severity: Annotated[
         str | None,
         Col("Severity, only where the line says so.", values=("fatal", "nonfatal", "correctable", "uncorrectable")),
@@ -182,17 +193,19 @@ class HealthCheck(EventRow):
 
     table: ClassVar[str] = "health_checks"
 
-    checker: Annotated[str | None, Col("Tool that checked: `dcgmi_diag`, `nvidia_smi`, `nhc` and so on.")] = None
-    check: Annotated[str | None, Col("What was checked.")] = None
+    checker: Annotated[
+        str | None, Col("Tool that checked: `dcgmi_diag`, `nvidia_smi`, `nhc` and so on.", holds="text")
+    ] = None
+    check: Annotated[str | None, Col("What was checked.", holds="text")] = None
     result: Annotated[str | None, Col("Result.", values=("pass", "fail", "warn", "skip"))] = None
     device: Annotated[
-        str | None, Col("What was checked, as the checker names it: `GPU 3`, a sensor, a file system.")
+        str | None, Col("What was checked, as the checker names it: `GPU 3`, a sensor, a file system.", holds="text")
     ] = None
-    gpu_uuid: Annotated[str | None, Col("GPU that was checked.")] = None
-    pci: Annotated[str | None, Col("PCI address that was checked, `dddd:bb:dd.f`.")] = None
+    gpu_uuid: Annotated[str | None, Col("GPU that was checked.", holds="serial")] = None
+    pci: Annotated[str | None, Col("PCI address that was checked, `dddd:bb:dd.f`.", holds="text")] = None
     value: Annotated[float | None, Col("Measured value.")] = None
-    unit: Annotated[str | None, Col("Unit of `value`.")] = None
-    detail: Annotated[str | None, Col("What the checker said.")] = None
+    unit: Annotated[str | None, Col("Unit of `value`.", holds="text")] = None
+    detail: Annotated[str | None, Col("What the checker said.", holds="text")] = None
 
 
 SCHEDULER_EVENT_KINDS = (
@@ -218,16 +231,18 @@ class SchedulerEvent(EventRow):
 
     table: ClassVar[str] = "scheduler_events"
 
-    scheduler: Annotated[str | None, Col("Scheduler that said it, such as `slurm` or `kubernetes`.")] = None
+    scheduler: Annotated[str | None, Col("Scheduler that said it, such as `slurm` or `kubernetes`.", holds="text")] = (
+        None
+    )
     kind: Annotated[str | None, Col("What happened; more kinds may come.", values=SCHEDULER_EVENT_KINDS)] = None
-    job_id: Annotated[str | None, Col("Job id, without the array task.")] = None
-    array_task: Annotated[str | None, Col("Array task.")] = None
-    raw_job_id: Annotated[str | None, Col("The scheduler's own number of this task or component.")] = None
-    session_id: Annotated[str | None, Col("Session that it belongs to.")] = None
-    hosts: Annotated[list[str] | None, Col("Hosts that it names, expanded.")] = None
-    user: Annotated[str | None, Col("User or user id that did it.")] = None
-    reason: Annotated[str | None, Col("Reason as printed.")] = None
-    state: Annotated[str | None, Col("State as printed, or the end state that the line implies.")] = None
+    job_id: Annotated[str | None, Col("Job id, without the array task.", holds="job")] = None
+    array_task: Annotated[str | None, Col("Array task.", holds="job")] = None
+    raw_job_id: Annotated[str | None, Col("The scheduler's own number of this task or component.", holds="job")] = None
+    session_id: Annotated[str | None, Col("Session that it belongs to.", holds="id")] = None
+    hosts: Annotated[list[str] | None, Col("Hosts that it names, expanded.", holds="host")] = None
+    user: Annotated[str | None, Col("User or user id that did it.", holds="user")] = None
+    reason: Annotated[str | None, Col("Reason as printed.", holds="text")] = None
+    state: Annotated[str | None, Col("State as printed, or the end state that the line implies.", holds="text")] = None
     exit_code: Annotated[int | None, Col("Exit status.", arrow=INT32)] = None
     exit_signal: Annotated[int | None, Col("Signal that ended it.", arrow=INT32)] = None
 
@@ -238,7 +253,7 @@ class TrainingEvent(EventRow):
 
     table: ClassVar[str] = "training_events"
 
-    session_id: Annotated[str | None, Col("Session that it belongs to.")] = None
+    session_id: Annotated[str | None, Col("Session that it belongs to.", holds="id")] = None
     rank: Annotated[int | None, Col("Global rank.", arrow=INT32)] = None
     local_rank: Annotated[int | None, Col("Rank within its host.", arrow=INT32)] = None
     kind: Annotated[
@@ -261,11 +276,11 @@ class TrainingEvent(EventRow):
         ),
     ] = None
     step: Annotated[int | None, Col("Training step.")] = None
-    path: Annotated[str | None, Col("File or folder that it is about.")] = None
+    path: Annotated[str | None, Col("File or folder that it is about.", holds="path")] = None
     duration_s: Annotated[float | None, seconds_col("How long it took, where the line says so.")] = None
-    error_class: Annotated[str | None, Col("Class of the failure taxonomy.")] = None
+    error_class: Annotated[str | None, Col("Class of the failure taxonomy.", holds="fixed")] = None
     error_role: Annotated[str | None, Col("Part in the failure.", values=("root", "symptom", "teardown", "noise"))] = (
         None
     )
-    error: Annotated[str | None, Col("The error as printed.")] = None
+    error: Annotated[str | None, Col("The error as printed.", holds="text")] = None
     ranks: Annotated[list[int] | None, Col("Ranks that said the same.")] = None

@@ -17,9 +17,9 @@ class GraphNode(Row):
     key: ClassVar[tuple[str, ...]] = ("node_id",)
     order: ClassVar[tuple[str, ...]] = ("kind", "start_time", "node_id")
 
-    node_id: Annotated[str | None, Col("Id of the row that the node stands for.")] = None
+    node_id: Annotated[str | None, Col("Id of the row that the node stands for.", holds="id")] = None
     kind: Annotated[str | None, Col("What it is.", values=NODE_KINDS)] = None
-    label: Annotated[str | None, Col("Short text for a reader.")] = None
+    label: Annotated[str | None, Col("Short text for a reader.", holds="text")] = None
     start_time: Annotated[int | None, time_col("When it began or happened.")] = None
     end_time: Annotated[int | None, time_col("When it ended.")] = None
 
@@ -33,9 +33,9 @@ class GraphEdge(Row):
     key: ClassVar[tuple[str, ...]] = ("src", "dst", "kind", "time")
     order: ClassVar[tuple[str, ...]] = ("src", "dst", "kind", "time")
 
-    src: Annotated[str | None, Col("Node that the edge leaves.")] = None
-    dst: Annotated[str | None, Col("Node that the edge enters.")] = None
+    src: Annotated[str | None, Col("Node that the edge leaves.", holds="id")] = None
+    dst: Annotated[str | None, Col("Node that the edge enters.", holds="id")] = None
     kind: Annotated[str | None, Col("How `src` stands to `dst`.", values=EDGE_KINDS)] = None
     time: Annotated[int | None, time_col("When it began to hold or happened.")] = None
     weight: Annotated[float | None, Col("How strong or how sure it is; more is stronger.")] = None
-    evidence: Annotated[list[str] | None, Col("Ids of the rows that show it.")] = None
+    evidence: Annotated[list[str] | None, Col("Ids of the rows that show it.", holds="id")] = None

@@ -18,14 +18,14 @@ class Series(Row):
     key: ClassVar[tuple[str, ...]] = ("series_id",)
     order: ClassVar[tuple[str, ...]] = ("metric", "host", "series_id")
 
-    series_id: Annotated[str | None, Col("Stable id, made from the metric and all labels.")] = None
-    metric: Annotated[str | None, Col("Name of the metric.")] = None
-    cluster: Annotated[str | None, Col("Cluster name.")] = None
-    host: Annotated[str | None, Col("Host that the series is about.")] = None
-    gpu_uuid: Annotated[str | None, Col("GPU that the series is about.")] = None
+    series_id: Annotated[str | None, Col("Stable id, made from the metric and all labels.", holds="id")] = None
+    metric: Annotated[str | None, Col("Name of the metric.", holds="text")] = None
+    cluster: Annotated[str | None, Col("Cluster name.", holds="cluster")] = None
+    host: Annotated[str | None, Col("Host that the series is about.", holds="host")] = None
+    gpu_uuid: Annotated[str | None, Col("GPU that the series is about.", holds="serial")] = None
     gpu_index: Annotated[int | None, Col("Index as nvidia-smi shows it.", arrow=pa.int32())] = None
-    pci: Annotated[str | None, Col("PCI address as `dddd:bb:dd.f`, lower case.")] = None
-    labels: Annotated[dict[str, str] | None, Col("Every label received but the name.")] = None
+    pci: Annotated[str | None, Col("PCI address as `dddd:bb:dd.f`, lower case.", holds="text")] = None
+    labels: Annotated[dict[str, str] | None, Col("Every label received but the name.", holds="text")] = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Sample(Row):
     key: ClassVar[tuple[str, ...]] = ("series_id", "time")
     order: ClassVar[tuple[str, ...]] = ("series_id", "time")
 
-    series_id: Annotated[str | None, Col("Series that it belongs to.")] = None
+    series_id: Annotated[str | None, Col("Series that it belongs to.", holds="id")] = None
     time: Annotated[int | None, time_col("When it was scraped.")] = None
     value: Annotated[float | None, Col("Value; null for a marker of staleness.")] = None
     stale: Annotated[bool | None, Col("Whether it marks the end of the series rather than a value.")] = None
@@ -50,12 +50,12 @@ class Evidence(Row):
     key: ClassVar[tuple[str, ...]] = ("incident_id", "event_id", "series_id")
     order: ClassVar[tuple[str, ...]] = ("incident_id", "event_id", "series_id")
 
-    incident_id: Annotated[str | None, Col("Incident that the event belongs to.")] = None
-    event_id: Annotated[str | None, Col("Event that the window lies around.")] = None
-    series_id: Annotated[str | None, Col("Series that was looked at.")] = None
-    metric: Annotated[str | None, Col("Name of its metric.")] = None
-    host: Annotated[str | None, Col("Host of the series.")] = None
-    gpu_uuid: Annotated[str | None, Col("GPU of the series.")] = None
+    incident_id: Annotated[str | None, Col("Incident that the event belongs to.", holds="id")] = None
+    event_id: Annotated[str | None, Col("Event that the window lies around.", holds="id")] = None
+    series_id: Annotated[str | None, Col("Series that was looked at.", holds="id")] = None
+    metric: Annotated[str | None, Col("Name of its metric.", holds="text")] = None
+    host: Annotated[str | None, Col("Host of the series.", holds="host")] = None
+    gpu_uuid: Annotated[str | None, Col("GPU of the series.", holds="serial")] = None
     n_baseline: Annotated[int | None, Col("Samples that the baseline was taken from.")] = None
     baseline_median: Annotated[float | None, Col("Median of the baseline, in the unit of the metric.")] = None
     baseline_mad: Annotated[
@@ -82,15 +82,15 @@ class Alarm(Row):
     key: ClassVar[tuple[str, ...]] = ("alarm_id",)
     order: ClassVar[tuple[str, ...]] = ("start_time", "host", "alarm_id")
 
-    alarm_id: Annotated[str | None, Col("Stable id, made from host, GPU and start.")] = None
-    host: Annotated[str | None, Col("Host that it is about.")] = None
-    gpu_uuid: Annotated[str | None, Col("GPU that it is about; null for the host as a whole.")] = None
+    alarm_id: Annotated[str | None, Col("Stable id, made from host, GPU and start.", holds="id")] = None
+    host: Annotated[str | None, Col("Host that it is about.", holds="host")] = None
+    gpu_uuid: Annotated[str | None, Col("GPU that it is about; null for the host as a whole.", holds="serial")] = None
     start_time: Annotated[int | None, time_col("From when.")] = None
     end_time: Annotated[int | None, time_col("Until when.")] = None
     score: Annotated[float | None, Col("Highest score inside it.")] = None
-    metrics: Annotated[list[str] | None, Col("Metrics that took part.")] = None
-    families: Annotated[list[str] | None, Col("Families of metrics that took part.")] = None
-    incident_id: Annotated[str | None, Col("Incident that it was matched with.")] = None
+    metrics: Annotated[list[str] | None, Col("Metrics that took part.", holds="text")] = None
+    families: Annotated[list[str] | None, Col("Families of metrics that took part.", holds="text")] = None
+    incident_id: Annotated[str | None, Col("Incident that it was matched with.", holds="id")] = None
     lead_s: Annotated[float | None, seconds_col("From its start to the incident; positive: before the incident.")] = (
         None
     )

@@ -17,20 +17,22 @@ class Source(Row):
     key: ClassVar[tuple[str, ...]] = ("source",)
     order: ClassVar[tuple[str, ...]] = ("source",)
 
-    source: Annotated[str | None, Col("The path as given, joined with the path below it.")] = None
-    format: Annotated[str | None, Col("Format that it was read as.")] = None
-    envelope: Annotated[str | None, Col("Envelope that its lines stand in.")] = None
-    timezone: Annotated[str | None, Col("Zone that its local times were read in.")] = None
-    zone_basis: Annotated[str | None, Col("How that zone is known.")] = None
+    source: Annotated[str | None, Col("The path as given, joined with the path below it.", holds="path")] = None
+    format: Annotated[str | None, Col("Format that it was read as.", holds="fixed")] = None
+    envelope: Annotated[str | None, Col("Envelope that its lines stand in.", holds="fixed")] = None
+    timezone: Annotated[str | None, Col("Zone that its local times were read in.", holds="fixed")] = None
+    zone_basis: Annotated[str | None, Col("How that zone is known.", holds="fixed")] = None
     bytes: Annotated[int | None, Col("Size after decompression.", unit="byte")] = None
-    digest: Annotated[str | None, Col("Digest of the decompressed content: equal content has an equal digest.")] = None
+    digest: Annotated[
+        str | None, Col("Digest of the decompressed content: equal content has an equal digest.", holds="id")
+    ] = None
     lines: Annotated[int | None, Col("Lines in it.")] = None
     records: Annotated[int | None, Col("Records that were recognised.")] = None
     events: Annotated[int | None, Col("Rows that came of them, before repeats became counts.")] = None
     rejects: Annotated[int | None, Col("Records that could not be read.")] = None
     first_time: Annotated[int | None, time_col("Earliest time in it.")] = None
     last_time: Annotated[int | None, time_col("Latest time in it.")] = None
-    note: Annotated[str | None, Col("What else should be known, such as why it was skipped.")] = None
+    note: Annotated[str | None, Col("What else should be known, such as why it was skipped.", holds="text")] = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,11 +43,11 @@ class Reject(Row):
     key: ClassVar[tuple[str, ...]] = ("source", "byte_offset", "format", "reason")
     order: ClassVar[tuple[str, ...]] = ("source", "byte_offset", "format", "reason", "length")
 
-    source: Annotated[str | None, Col("File that it stands in, or the refused input.")] = None
+    source: Annotated[str | None, Col("File that it stands in, or the refused input.", holds="path")] = None
     byte_offset: Annotated[
         int | None, Col("Where it starts in the decompressed file; null for a whole input.", unit="byte")
     ] = None
     length: Annotated[int | None, Col("How long it is.", unit="byte")] = None
-    format: Annotated[str | None, Col("Format that its signature belongs to.")] = None
-    reason: Annotated[str | None, Col("Why it could not be read.")] = None
-    excerpt: Annotated[bytes | None, Col("Its first bytes, 512 at most, credentials masked.")] = None
+    format: Annotated[str | None, Col("Format that its signature belongs to.", holds="fixed")] = None
+    reason: Annotated[str | None, Col("Why it could not be read.", holds="text")] = None
+    excerpt: Annotated[bytes | None, Col("Its first bytes, 512 at most, credentials masked.", holds="text")] = None

@@ -55,21 +55,26 @@ class Session(Row):
         str | None,
         Col(
             "Stable id, given after the sources are merged from cluster, scheduler, raw job id, array task "
-            "and the start in whole seconds; from the submit time if it was never placed."
+            "and the start in whole seconds; from the submit time if it was never placed.",
+            holds="id",
         ),
     ] = None
-    cluster: Annotated[str | None, Col("Cluster name, from the configuration or from the record itself.")] = None
-    scheduler: Annotated[str | None, Col("Scheduler that placed it, such as `slurm`.")] = None
-    job_id: Annotated[str | None, Col("Job id as the scheduler shows it: `9_2` for an array task.")] = None
-    raw_job_id: Annotated[str | None, Col("The scheduler's own number of this task or component.")] = None
+    cluster: Annotated[
+        str | None, Col("Cluster name, from the configuration or from the record itself.", holds="cluster")
+    ] = None
+    scheduler: Annotated[str | None, Col("Scheduler that placed it, such as `slurm`.", holds="text")] = None
+    job_id: Annotated[str | None, Col("Job id as the scheduler shows it: `9_2` for an array task.", holds="job")] = None
+    raw_job_id: Annotated[str | None, Col("The scheduler's own number of this task or component.", holds="job")] = None
     attempt: Annotated[
         int | None, Col("Number of this placement among those of the same job, from 1.", arrow=INT32)
     ] = None
-    name: Annotated[str | None, Col("Job name.")] = None
-    user: Annotated[str | None, Col("User that the job belongs to.")] = None
-    work_dir: Annotated[str | None, Col("Working folder.")] = None
-    partition: Annotated[str | None, Col("Partition or queue.")] = None
-    hosts: Annotated[list[str] | None, Col("Hosts that it ran on, expanded; empty if it was never placed.")] = None
+    name: Annotated[str | None, Col("Job name.", holds="text")] = None
+    user: Annotated[str | None, Col("User that the job belongs to.", holds="user")] = None
+    work_dir: Annotated[str | None, Col("Working folder.", holds="path")] = None
+    partition: Annotated[str | None, Col("Partition or queue.", holds="text")] = None
+    hosts: Annotated[
+        list[str] | None, Col("Hosts that it ran on, expanded; empty if it was never placed.", holds="host")
+    ] = None
     n_hosts: Annotated[int | None, Col("Number of hosts.", arrow=INT32)] = None
     n_gpus: Annotated[
         int | None,
@@ -85,26 +90,31 @@ class Session(Row):
     state: Annotated[str | None, Col("State at the end, or now if it has not ended.", values=SESSION_STATES)] = None
     exit_code: Annotated[int | None, Col("Exit status.", arrow=INT32)] = None
     exit_signal: Annotated[int | None, Col("Signal that ended it.", arrow=INT32)] = None
-    end_reason: Annotated[str | None, Col("Why it ended, in the scheduler's words.")] = None
-    cancelled_by: Annotated[str | None, Col("User or user id that cancelled it.")] = None
+    end_reason: Annotated[str | None, Col("Why it ended, in the scheduler's words.", holds="text")] = None
+    cancelled_by: Annotated[str | None, Col("User or user id that cancelled it.", holds="user")] = None
     planned: Annotated[bool | None, Col("Whether the end was planned.")] = None
-    excluded_hosts: Annotated[list[str] | None, Col("Hosts that its request left out, expanded.")] = None
+    excluded_hosts: Annotated[list[str] | None, Col("Hosts that its request left out, expanded.", holds="host")] = None
     designated_hosts: Annotated[
-        list[str] | None, Col("The only hosts that its request allowed, expanded; null if it allowed all.")
+        list[str] | None,
+        Col("The only hosts that its request allowed, expanded; null if it allowed all.", holds="host"),
     ] = None
-    command: Annotated[str | None, Col("Command or script that was submitted, credentials masked.")] = None
+    command: Annotated[str | None, Col("Command or script that was submitted, credentials masked.", holds="text")] = (
+        None
+    )
     retry_of: Annotated[
-        str | None, Col("Id of the job or session whose work it takes up, where the scheduler itself says so.")
+        str | None,
+        Col("Id of the job or session whose work it takes up, where the scheduler itself says so.", holds="job"),
     ] = None
     conflicts: Annotated[
         list[str] | None,
         Col(
             "Where its sources contradict each other, one `column: value (format) against value (format)` each; the "
-            "first is the one that was taken."
+            "first is the one that was taken.",
+            holds="text",
         ),
     ] = None
-    cause_class: Annotated[str | None, Col("Why it ended, as a class of the failure taxonomy.")] = None
-    cause_event_id: Annotated[str | None, Col("Event that is the best candidate for the cause.")] = None
+    cause_class: Annotated[str | None, Col("Why it ended, as a class of the failure taxonomy.", holds="fixed")] = None
+    cause_event_id: Annotated[str | None, Col("Event that is the best candidate for the cause.", holds="id")] = None
     cause_confidence: Annotated[float | None, Col("How sure the cause is, 0 to 1.")] = None
     first_step: Annotated[int | None, Col("First training step that it logged.")] = None
     last_step: Annotated[int | None, Col("Last training step that it logged.")] = None
@@ -114,7 +124,7 @@ class Session(Row):
         float | None, Col("Part of `gpu_seconds` whose work did not survive the end.", unit="GPU s")
     ] = None
     sources: Annotated[
-        list[str] | None, Col("Every place where it was seen, one `source:byte_offset` for each file.")
+        list[str] | None, Col("Every place where it was seen, one `source:byte_offset` for each file.", holds="place")
     ] = None
     time_basis: Annotated[str | None, Col("How the times are known.", values=TIME_BASES)] = None
     time_error_s: Annotated[float | None, seconds_col("How wrong the times can be, either way.")] = None
@@ -128,9 +138,9 @@ class Retry(Row):
     key: ClassVar[tuple[str, ...]] = ("from_session_id", "to_session_id")
     order: ClassVar[tuple[str, ...]] = ("chain_id", "attempt", "from_session_id", "to_session_id")
 
-    chain_id: Annotated[str | None, Col("Chain that both sessions belong to.")] = None
-    from_session_id: Annotated[str | None, Col("Earlier session.")] = None
-    to_session_id: Annotated[str | None, Col("Later session.")] = None
+    chain_id: Annotated[str | None, Col("Chain that both sessions belong to.", holds="id")] = None
+    from_session_id: Annotated[str | None, Col("Earlier session.", holds="id")] = None
+    to_session_id: Annotated[str | None, Col("Later session.", holds="id")] = None
     attempt: Annotated[int | None, Col("Number of the later session in its chain, so never below 2.", arrow=INT32)] = (
         None
     )
@@ -140,10 +150,10 @@ class Retry(Row):
     requeue_interval_s: Annotated[
         float | None, seconds_col("From the decision to requeue to the start; null without such a decision.")
     ] = None
-    hosts_kept: Annotated[list[str] | None, Col("Hosts that both sessions ran on.")] = None
-    hosts_dropped: Annotated[list[str] | None, Col("Hosts that only the earlier session ran on.")] = None
-    hosts_added: Annotated[list[str] | None, Col("Hosts that only the later session ran on.")] = None
-    rule: Annotated[str | None, Col("Rule that joined the two.")] = None
+    hosts_kept: Annotated[list[str] | None, Col("Hosts that both sessions ran on.", holds="host")] = None
+    hosts_dropped: Annotated[list[str] | None, Col("Hosts that only the earlier session ran on.", holds="host")] = None
+    hosts_added: Annotated[list[str] | None, Col("Hosts that only the later session ran on.", holds="host")] = None
+    rule: Annotated[str | None, Col("Rule that joined the two.", holds="fixed")] = None
     confidence: Annotated[float | None, Col("How sure the rule is, 0 to 1.")] = None
 
 
@@ -155,21 +165,21 @@ class Chain(Row):
     key: ClassVar[tuple[str, ...]] = ("chain_id",)
     order: ClassVar[tuple[str, ...]] = ("start_time", "chain_id")
 
-    chain_id: Annotated[str | None, Col("Stable id, made from the first session.")] = None
-    cluster: Annotated[str | None, Col("Cluster name.")] = None
-    name: Annotated[str | None, Col("Job name of the first session.")] = None
-    user: Annotated[str | None, Col("User that the work belongs to.")] = None
+    chain_id: Annotated[str | None, Col("Stable id, made from the first session.", holds="id")] = None
+    cluster: Annotated[str | None, Col("Cluster name.", holds="cluster")] = None
+    name: Annotated[str | None, Col("Job name of the first session.", holds="text")] = None
+    user: Annotated[str | None, Col("User that the work belongs to.", holds="user")] = None
     n_attempts: Annotated[
         int | None, Col("Sessions that were placed; those that never got hosts do not count.", arrow=INT32)
     ] = None
-    first_session_id: Annotated[str | None, Col("First session.")] = None
-    last_session_id: Annotated[str | None, Col("Last session.")] = None
+    first_session_id: Annotated[str | None, Col("First session.", holds="id")] = None
+    last_session_id: Annotated[str | None, Col("Last session.", holds="id")] = None
     start_time: Annotated[int | None, time_col("Start of the first session.")] = None
     end_time: Annotated[int | None, time_col("End of the last session; null while it runs.")] = None
     mode: Annotated[str | None, Col("Whether machines or persons made its retries.", values=RETRY_MODES)] = None
     outcome: Annotated[str | None, Col("How the work ended.", values=CHAIN_OUTCOMES)] = None
     median_interval_s: Annotated[float | None, seconds_col("Median of the retry intervals.")] = None
-    hosts_dropped: Annotated[list[str] | None, Col("Hosts that some retry dropped.")] = None
+    hosts_dropped: Annotated[list[str] | None, Col("Hosts that some retry dropped.", holds="host")] = None
     gpu_seconds_lost: Annotated[
         float | None, Col("Sum over the sessions of GPU time without surviving work.", unit="GPU s")
     ] = None
@@ -186,16 +196,16 @@ class Exclusion(Row):
     key: ClassVar[tuple[str, ...]] = ("exclusion_id",)
     order: ClassVar[tuple[str, ...]] = ("start_time", "host", "exclusion_id")
 
-    exclusion_id: Annotated[str | None, Col("Stable id, made from host, means, start and session.")] = None
-    cluster: Annotated[str | None, Col("Cluster name.")] = None
-    host: Annotated[str | None, Col("Host that was left out.")] = None
+    exclusion_id: Annotated[str | None, Col("Stable id, made from host, means, start and session.", holds="id")] = None
+    cluster: Annotated[str | None, Col("Cluster name.", holds="cluster")] = None
+    host: Annotated[str | None, Col("Host that was left out.", holds="host")] = None
     start_time: Annotated[int | None, time_col("From when.")] = None
     end_time: Annotated[int | None, time_col("Until when; null while it is still open.")] = None
     how: Annotated[str | None, Col("By what means.", values=EXCLUSION_MEANS)] = None
-    by: Annotated[str | None, Col("User or program that did it.")] = None
+    by: Annotated[str | None, Col("User or program that did it.", holds="user")] = None
     planned: Annotated[bool | None, Col("Whether it was planned, such as maintenance.")] = None
-    session_id: Annotated[str | None, Col("Session whose request or host list left it out.")] = None
-    chain_id: Annotated[str | None, Col("Chain of that session.")] = None
-    reason: Annotated[str | None, Col("Reason as printed.")] = None
-    evidence_event_ids: Annotated[list[str] | None, Col("Events on that host that speak for it.")] = None
+    session_id: Annotated[str | None, Col("Session whose request or host list left it out.", holds="id")] = None
+    chain_id: Annotated[str | None, Col("Chain of that session.", holds="id")] = None
+    reason: Annotated[str | None, Col("Reason as printed.", holds="text")] = None
+    evidence_event_ids: Annotated[list[str] | None, Col("Events on that host that speak for it.", holds="id")] = None
     evidenced: Annotated[bool | None, Col("Whether a hardware fault was seen on that host inside the window.")] = None

@@ -19,16 +19,16 @@ class Host(Row):
     key: ClassVar[tuple[str, ...]] = ("cluster", "host", "valid_from")
     order: ClassVar[tuple[str, ...]] = ("cluster", "host", "valid_from")
 
-    cluster: Annotated[str | None, Col("Cluster name.")] = None
-    host: Annotated[str | None, Col("Host.")] = None
+    cluster: Annotated[str | None, Col("Cluster name.", holds="cluster")] = None
+    host: Annotated[str | None, Col("Host.", holds="host")] = None
     valid_from: Annotated[int | None, time_col("From when the row holds; null if the beginning is unknown.")] = None
     valid_to: Annotated[int | None, time_col("Until when the row holds; null if the end is unknown.")] = None
-    driver: Annotated[str | None, Col("Version of the GPU driver.")] = None
-    kernel: Annotated[str | None, Col("Kernel release.")] = None
-    firmware: Annotated[str | None, Col("Version of the host's firmware.")] = None
-    rack: Annotated[str | None, Col("Rack or other place.")] = None
-    role: Annotated[str | None, Col("What it is for, such as `train` or `spare`.")] = None
-    partition: Annotated[str | None, Col("Partition, pool or resource group that it serves.")] = None
+    driver: Annotated[str | None, Col("Version of the GPU driver.", holds="text")] = None
+    kernel: Annotated[str | None, Col("Kernel release.", holds="text")] = None
+    firmware: Annotated[str | None, Col("Version of the host's firmware.", holds="text")] = None
+    rack: Annotated[str | None, Col("Rack or other place.", holds="text")] = None
+    role: Annotated[str | None, Col("What it is for, such as `train` or `spare`.", holds="text")] = None
+    partition: Annotated[str | None, Col("Partition, pool or resource group that it serves.", holds="text")] = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,16 +58,16 @@ class Gpu(Row):
         "gpu_serial",
     )
 
-    cluster: Annotated[str | None, Col("Cluster name.")] = None
-    host: Annotated[str | None, Col("Host that it is in.")] = None
+    cluster: Annotated[str | None, Col("Cluster name.", holds="cluster")] = None
+    host: Annotated[str | None, Col("Host that it is in.", holds="host")] = None
     gpu_index: Annotated[int | None, Col("Index as nvidia-smi shows it.", arrow=pa.int32())] = None
-    pci: Annotated[str | None, Col("PCI address as `dddd:bb:dd.f`, lower case.")] = None
-    gpu_uuid: Annotated[str | None, Col("GPU UUID.")] = None
-    gpu_serial: Annotated[str | None, Col("Board serial number.")] = None
-    model: Annotated[str | None, Col("Product name.")] = None
+    pci: Annotated[str | None, Col("PCI address as `dddd:bb:dd.f`, lower case.", holds="text")] = None
+    gpu_uuid: Annotated[str | None, Col("GPU UUID.", holds="serial")] = None
+    gpu_serial: Annotated[str | None, Col("Board serial number.", holds="serial")] = None
+    model: Annotated[str | None, Col("Product name.", holds="text")] = None
     valid_from: Annotated[int | None, time_col("From when the row holds; null if the beginning is unknown.")] = None
     valid_to: Annotated[int | None, time_col("Until when the row holds; null if the end is unknown.")] = None
-    how_known: Annotated[str | None, Col("What the identity was learned from.")] = None
+    how_known: Annotated[str | None, Col("What the identity was learned from.", holds="fixed")] = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,8 +78,8 @@ class Coverage(Row):
     key: ClassVar[tuple[str, ...]] = ("cluster", "host", "kind", "start_time")
     order: ClassVar[tuple[str, ...]] = ("cluster", "host", "kind", "start_time")
 
-    cluster: Annotated[str | None, Col("Cluster name.")] = None
-    host: Annotated[str | None, Col("Host.")] = None
+    cluster: Annotated[str | None, Col("Cluster name.", holds="cluster")] = None
+    host: Annotated[str | None, Col("Host.", holds="host")] = None
     kind: Annotated[str | None, Col("Kind of record.", values=COVERAGE_KINDS)] = None
     start_time: Annotated[int | None, time_col("From when.")] = None
     end_time: Annotated[int | None, time_col("Until when.")] = None

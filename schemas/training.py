@@ -22,7 +22,7 @@ class TrainingStep(Row):
     key: ClassVar[tuple[str, ...]] = ("source", "byte_offset", "step")
     order: ClassVar[tuple[str, ...]] = ("source", "byte_offset", "step")
 
-    session_id: Annotated[str | None, Col("Session that it belongs to.")] = None
+    session_id: Annotated[str | None, Col("Session that it belongs to.", holds="id")] = None
     time: Annotated[int | None, time_col("When the step was reported; null where it cannot be known.")] = None
     time_basis: Annotated[str | None, Col("How `time` is known.", values=TIME_BASES)] = None
     step: Annotated[int | None, Col("Training step.")] = None
@@ -37,7 +37,9 @@ class TrainingStep(Row):
     skipped: Annotated[int | None, Col("Skipped iterations that the line counts.")] = None
     nan: Annotated[int | None, Col("Iterations with NaN that the line counts.")] = None
     copies: Annotated[int | None, Col("Printed lines that this row stands for.", arrow=pa.int32())] = None
-    source: Annotated[str | None, Col("File of the line: the path as given, joined with the path below it.")] = None
+    source: Annotated[
+        str | None, Col("File of the line: the path as given, joined with the path below it.", holds="path")
+    ] = None
     byte_offset: Annotated[int | None, Col("Where the line starts in the decompressed file.", unit="byte")] = None
 
 
@@ -49,10 +51,10 @@ class Checkpoint(Row):
     key: ClassVar[tuple[str, ...]] = ("session_id", "kind", "step", "path", "start_time", "end_time")
     order: ClassVar[tuple[str, ...]] = ("start_time", "session_id", "kind", "step", "path", "end_time")
 
-    session_id: Annotated[str | None, Col("Session that it belongs to.")] = None
+    session_id: Annotated[str | None, Col("Session that it belongs to.", holds="id")] = None
     kind: Annotated[str | None, Col("Direction.", values=CHECKPOINT_KINDS)] = None
     step: Annotated[int | None, Col("Training step that was saved or loaded.")] = None
-    path: Annotated[str | None, Col("File or folder of the checkpoint.")] = None
+    path: Annotated[str | None, Col("File or folder of the checkpoint.", holds="path")] = None
     start_time: Annotated[int | None, time_col("When it began.")] = None
     scheduled_time: Annotated[int | None, time_col("When it was due.")] = None
     end_time: Annotated[int | None, time_col("When it ended; null if no end was seen.")] = None
