@@ -60,6 +60,7 @@ class Found:
         clock, and ``reading.kind`` says of which kind they all are.
     mark: a word with which a format tells its own ``settle`` what the record is (empty for most).
     last: the clock of the last occurrence, where equal records were folded into this one (``row.count`` says how many).
+    until: where the last of them stands, None where nothing was folded.
     format: name of the format that found it (filled by the reader; a document fills it for formats inside it).
     """
 
@@ -69,6 +70,7 @@ class Found:
     mark: str = ""
     last: Reading | None = None
     format: str = ""
+    until: int | None = None
 
 
 class Refused(NamedTuple):

@@ -37,6 +37,7 @@ _LAST: Final = (
     pa.field("@last_wall", pa.int64()),
     pa.field("@last_boot", pa.int64()),
     pa.field("@folded", pa.bool_()),
+    pa.field("@until", pa.int64()),
 )
 _PLACE: Final = (
     pa.field("@offset", pa.int64()),
@@ -175,6 +176,7 @@ def _pack_found(items: Sequence[Found], table: Table) -> pa.RecordBatch:
     columns["@last_wall"] = [last.wall if last else None for last in lasts]
     columns["@last_boot"] = [last.boot if last else None for last in lasts]
     columns["@folded"] = [last is not None for last in lasts]
+    columns["@until"] = [item.until for item in items]
     columns["@offset"] = [item.offset for item in items]
     columns["@format"] = [item.format for item in items]
     columns["@mark"] = [item.mark for item in items]
@@ -212,4 +214,5 @@ def _unpack_found(batch: pa.RecordBatch, table: Table) -> list[Found]:
     offsets = column_values(batch.column("@offset"))
     formats = column_values(batch.column("@format"))
     marks = column_values(batch.column("@mark"))
-    return list(map(Found, rows, readings, offsets, marks, lasts, formats))
+    untils = column_values(batch.column("@until"))
+    return list(map(Found, rows, readings, offsets, marks, lasts, formats, untils))

@@ -59,7 +59,7 @@ def _is_near(xid: Found, line: Found) -> bool:
     """Whether a line stands near an Xid (or near the burst that it begins), in time and in the file."""
     begin = micros_between(xid.reading, line.reading)
     if begin is None:
-        return abs(xid.offset - line.offset) <= _TWIN_BYTES
+        return xid.offset - _TWIN_BYTES <= line.offset <= (xid.until or xid.offset) + _TWIN_BYTES
     end = begin if xid.last is None else micros_between(xid.last, line.reading)
     return begin >= -_TWIN_WITHIN and end is not None and end <= _TWIN_WITHIN
 
