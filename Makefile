@@ -53,6 +53,7 @@ $(READY): setup.py pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q -c constraints.txt setuptools wheel
 	$(BIN)/python -m pip install -q -c constraints.txt --no-build-isolation -e '.[dev]'
+	$(BIN)/python -m compileall -q $(FOLDERS) aftershock
 	touch $(READY)
 
 clean:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from aftershock.parsers.transit import lean_batch
 from aftershock.schemas.columns import Row
 
-BYTES_PER_PARTITION: Final = 64 << 20
+BYTES_PER_PARTITION: Final = 512 << 20
 MOST_PARTITIONS: Final = 256
 
 # The output of a step with several outputs that holds finished rows, for the tables.

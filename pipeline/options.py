@@ -91,16 +91,6 @@ def split_words(words: Sequence[str], ours: Sequence[str]) -> tuple[list[str], l
     return inputs, arguments
 
 
-def beam_options(args: Sequence[str]) -> Any:
-    """Beam's options from its arguments; FnApiRunner unless they name another runner."""
-    from aftershock.pipeline.quick_beam import beam  # noqa: PLC0415 - late, so that help stays quick
-
-    named = any(arg.split("=")[0] == "--runner" for arg in args)
-    return beam.options.pipeline_options.PipelineOptions(
-        [*args, *([] if named else ["--runner=FnApiRunner"]), "--no_save_main_session"]
-    )
-
-
 def _beam_parser() -> argparse.ArgumentParser:
     from aftershock.pipeline.quick_beam import beam  # noqa: PLC0415
 

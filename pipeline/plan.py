@@ -16,7 +16,7 @@ from aftershock.pipeline.config import Config
 from aftershock.pipeline.options import shown
 
 # Large enough that what a chunk costs besides scanning is lost in it, small enough that a few are in memory at once.
-CHUNK_BYTES: Final = 8 << 20
+CHUNK_BYTES: Final = 16 << 20
 
 
 class MissingInput(Exception):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aftershock.parsers.redact import redact
+from aftershock.pipeline.engine import beam_options
 from aftershock.pipeline.entities import (
     ERRORS,
     LINEAGES,
@@ -19,7 +20,7 @@ from aftershock.pipeline.entities import (
     MergeOccurrences,
 )
 from aftershock.pipeline.keys import DONE, partitions_for
-from aftershock.pipeline.options import RunOptions, beam_options, machine_zone
+from aftershock.pipeline.options import RunOptions, machine_zone
 from aftershock.pipeline.prepare import BURST_GAP, Prepared
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.read import ReadRecords
