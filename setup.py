@@ -31,7 +31,11 @@ setup(
     python_requires=">=3.10",
     packages=list(PACKAGES),
     package_dir=PACKAGES,
-    package_data={"aftershock": ["py.typed"], "aftershock.schemas.catalogs": ["*.tsv"]},
+    package_data={
+        "aftershock": ["py.typed"],
+        "aftershock.schemas.catalogs": ["*.tsv"],
+        "aftershock.pipeline.pseudonyms": ["*.txt"],
+    },
     install_requires=[
         "apache-beam>=2.77,<2.78",
         "pyarrow>=18,<26",

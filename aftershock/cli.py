@@ -86,6 +86,12 @@ _year = click.option(
 @click.option("--overwrite", is_flag=True, help="Replace a result that --out holds.")
 @click.option("--strict", is_flag=True, help="Exit with 3 if any condition of --fail-on holds.")
 @click.option("--fail-on", help="Exit with 3 if one holds: rejects, no-events, assumed-zone (comma-separated).")
+@click.option(
+    "--pseudonymise",
+    metavar="KEYFILE",
+    help="Replace names by pseudonyms made with the key in this file, to give the result away.",
+)
+@click.option("--hide", help="Which names: users, hosts, paths, serials (comma-separated; all of them if not given).")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--verbose", is_flag=True, help="Print tracebacks and the messages of the engine.")
 @click.pass_context

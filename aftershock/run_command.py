@@ -50,7 +50,8 @@ def run_and_report(inputs: Sequence[str], given: Mapping[str, Any], ours: Sequen
         inputs=tuple(paths),
         fail_on=CONDITIONS if given["strict"] else _conditions(given["fail_on"], CONDITIONS),
         beam_args=tuple(beam_args),
-        **{name: value for name, value in given.items() if name not in ("strict", "fail_on")},
+        hide=_words(given["hide"]),
+        **{name: value for name, value in given.items() if name not in ("strict", "fail_on", "hide")},
     )
     try:
         prepared = prepare(options)
@@ -93,8 +94,12 @@ def parsing_early(prepared: Prepared) -> Iterator[None]:
         stop_workers()
 
 
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word.strip() for word in (text or "").split(",") if word.strip()))
+
+
 def _conditions(text: str | None, known: Sequence[str]) -> tuple[str, ...]:
-    wanted = tuple(word.strip() for word in (text or "").split(",") if word.strip())
+    wanted = _words(text)
     for word in wanted:
         if word not in known:
             raise click.UsageError(f"--fail-on {word}: unknown; the conditions are {', '.join(known)}")

@@ -43,6 +43,8 @@ class RunOptions:
     beam_args: tuple[str, ...] = ()
     verbose: bool = False
     quiet: bool = False
+    pseudonymise: str | None = None
+    hide: tuple[str, ...] = ()
 
     def parameters(self) -> dict[str, Any]:
         """What shaped the result, for the manifest: no secrets, no paths but those given."""

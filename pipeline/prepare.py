@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aftershock.parsers.clock import SECOND
 from aftershock.pipeline.config import Config, load_config
 from aftershock.pipeline.options import RunOptions, UsageError
 from aftershock.pipeline.plan import Inputs, expand
+
+if TYPE_CHECKING:
+    from aftershock.pipeline.pseudonyms.key import Key
 
 MANIFEST: Final = "manifest.json"
 
@@ -24,6 +27,7 @@ class Prepared:
     options: RunOptions
     config: Config
     inputs: Inputs
+    key: Key | None = field(default=None, repr=False)
 
 
 def prepare(options: RunOptions) -> Prepared:
@@ -33,6 +37,7 @@ def prepare(options: RunOptions) -> Prepared:
         UsageError, ConfigError, MissingInput: wrong use.
     """
     config = load_config(options.config) if options.config else Config()
+    key = _key(options)
     if not options.out.strip():
         raise UsageError("--out is empty: name the folder of the result")
     if "://" in options.out:
@@ -44,5 +49,22 @@ def prepare(options: RunOptions) -> Prepared:
         raise UsageError(f"--out {options.out}: is a file, not a folder")
     if (out / MANIFEST).exists() and not options.overwrite:
         raise UsageError(f"--out {options.out}: holds a result already; give --overwrite to replace it")
-    leave_out = [options.out, *([options.config] if options.config else [])]
-    return Prepared(options, config, expand(options.inputs, config, leave_out))
+    leave_out = [path for path in (options.out, options.config, options.pseudonymise) if path]
+    return Prepared(options, config, expand(options.inputs, config, leave_out), key)
+
+
+def _key(options: RunOptions) -> Key | None:
+    if options.pseudonymise is None and not options.hide:
+        return None
+    from aftershock.pipeline.pseudonyms.key import BadKey, read_key  # noqa: PLC0415 - few runs need it
+    from aftershock.pipeline.pseudonyms.names import HIDEABLE  # noqa: PLC0415
+
+    for word in options.hide:
+        if word not in HIDEABLE:
+            raise UsageError(f"--hide {word}: unknown; what can be hidden are {', '.join(HIDEABLE)}")
+    if options.pseudonymise is None:
+        raise UsageError("--hide needs --pseudonymise KEYFILE: the pseudonyms are made with a key")
+    try:
+        return read_key(options.pseudonymise)
+    except BadKey as error:
+        raise UsageError(f"--pseudonymise {error}") from error

@@ -6,7 +6,7 @@ import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aftershock.parsers.redact import redact
 from aftershock.pipeline.engine import beam_options
@@ -31,6 +31,9 @@ from aftershock.pipeline.window import Window
 from aftershock.pipeline.write import WriteTables, commit, now_text, read_part
 from aftershock.schemas import coder as _registered  # noqa: F401 - registers the coder of batches
 from aftershock.schemas.tables import TABLES
+
+if TYPE_CHECKING:
+    from aftershock.pipeline.pseudonyms.key import Key
 
 
 class RunFailed(Exception):
@@ -57,7 +60,10 @@ def run(prepared: Prepared) -> RunResult:
     try:
         out.mkdir(parents=True, exist_ok=True)
         _run_pipeline(prepared, str(staging))
-        rows = commit(staging, out, options.table_format, _manifest(options, staging))
+        manifest = _manifest(options, staging)
+        if prepared.key is not None:
+            manifest = _pseudonymised(prepared, prepared.key, staging, manifest)
+        rows = commit(staging, out, options.table_format, manifest)
     except KeyboardInterrupt:
         raise RunFailed("interrupted") from None
     except Exception as error:
@@ -115,6 +121,16 @@ def _manifest(options: RunOptions, staging: Path) -> dict[str, Any]:
         "inputs": sorted(rows, key=lambda row: str(row["source"])),
         "parameters": options.parameters(),
     }
+
+
+def _pseudonymised(prepared: Prepared, key: Key, staging: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Write all parts anew without names. Returns the manifest without names."""
+    from aftershock.pipeline.pseudonyms.tables import Pseudonymiser  # noqa: PLC0415 - few runs need it
+
+    options = prepared.options
+    pseudonymiser = Pseudonymiser(key, options.hide, staging, options.table_format, prepared.config)
+    pseudonymiser.rewrite_parts()
+    return pseudonymiser.manifest(manifest)
 
 
 def _conditions(out: Path, options: RunOptions, rows: dict[str, int]) -> tuple[str, ...]:
