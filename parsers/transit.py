@@ -126,7 +126,8 @@ def pack(result: BlockResult, source: str) -> list[pa.RecordBatch]:
     by_class: dict[type[Row], list[Found]] = defaultdict(list)
     for item in result.found:
         by_class[type(item.row)].append(item)
-    batches = [_pack_found(items, TABLE_OF_ROW[row_class]) for row_class, items in by_class.items()]
+    # A line may give rows of several tables: their order must not hang on what else stands in the block.
+    batches = [_pack_found(by_class[row], table) for row, table in TABLE_OF_ROW.items() if row in by_class]
     if result.refused:
         rejects = [reject_of(source, name, refused) for name, refused in result.refused]
         batches.append(lean_batch(rejects, "rejects"))
