@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 from aftershock.schemas.events import NodeEvent
 from aftershock.schemas.topology import Host
 
-ATTRIBUTES: Final = ("driver", "kernel", "firmware", "rack", "role")
+ATTRIBUTES: Final = ("driver", "kernel", "firmware", "rack", "role", "partition")
 # What a boot into another kernel does not change.
-_LASTING: Final = frozenset({"rack", "role"})
+_LASTING: Final = frozenset({"rack", "role", "partition"})
 
 _DRIVER: Final = re.compile(r"loading NVIDIA UNIX .{0,60}?Kernel Module.{0,40}?\s(\d{2,4}\.\d{1,3}(?:\.\d{1,3})?)\b")
 _KERNEL: Final = re.compile(r"Linux version (\S{1,128})")

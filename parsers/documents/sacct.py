@@ -14,8 +14,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final
 
+from aftershock.parsers.documents.slurm_header import Columns
 from aftershock.parsers.documents.slurm_job import JobText, session_of
-from aftershock.parsers.documents.slurm_table import Columns, Record, header_of, read_table
+from aftershock.parsers.documents.slurm_table import Record, has_header, read_table
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sample, expect
 from aftershock.parsers.slurm_words import shown_job
 
@@ -66,7 +67,7 @@ def detects(head: Head) -> float:
 
     A little less sure than of a header of squeue, which has columns of its own beside some of these.
     """
-    return 0.85 if any(header_of(line, COLUMNS) for line in head.lines(8)) else 0.0
+    return 0.85 if has_header(head.lines(8), COLUMNS) else 0.0
 
 
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:

@@ -20,11 +20,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final
 
+from aftershock.parsers.documents.slurm_blocks import blocks_of, fields_of
 from aftershock.parsers.documents.slurm_job import JobText, session_of
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sample, expect
-
-# A block has some kilobytes; a node list or a command line may make it longer.
-MAX_RECORD: Final = 1 << 20
 
 # The name of a job may hold anything, so it is cut off first: it goes on to the line end, or with -o to the user.
 _FIRST: Final = re.compile(
@@ -37,8 +35,6 @@ _FIRST: Final = re.compile(
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
 
-# A value goes on to the next key or the end of its line. The first value of a key counts: free text comes last.
-_FIELD: Final = re.compile(r"(?:\A|(?<=\s))(?P<key>[A-Z][A-Za-z0-9_/:]{0,31})=(?P<value>\S*)")
 _FREE: Final = re.compile(r"(?:\A|(?<=\s))WorkDir=(?P<value>[^\n]*?)(?= [A-Z][A-Za-z]{1,31}=|\n|\Z)")
 _USER: Final = re.compile(r"(?P<name>\(null\)|[^()]*)\((?P<uid>[0-9]+)\)\Z")
 
@@ -55,50 +51,23 @@ def detects(head: Head) -> float:
 
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:
     """The sessions of the blocks."""
-    for offset, block in _blocks(stream):
-        if len(block) > MAX_RECORD:
-            yield Refused(offset, len(block), f"scontrol_job: record of more than {MAX_RECORD} bytes", block[:512])
+    for block in blocks_of(stream, b"JobId=", "scontrol_job"):
+        if isinstance(block, Refused):
+            yield block
         else:
-            yield from _rows(offset, block)
-
-
-def _blocks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Each job with the offset of its first line; of one that is too long only its beginning."""
-    offset = begin = size = 0
-    block: list[bytes] = []
-    while line := stream.readline(MAX_RECORD):
-        if line.removeprefix(b"\xef\xbb\xbf").startswith(b"JobId="):
-            if block:
-                yield begin, b"".join(block)
-            begin, block, size = offset, [], 0
-            line_kept: bytes | None = line
-        else:
-            line_kept = line if block else None
-        if line_kept is not None and size <= MAX_RECORD:
-            block.append(line_kept)
-            size += len(line_kept)
-        offset += len(line)
-    if block:
-        yield begin, b"".join(block)
+            yield from _rows(*block)
 
 
 def _rows(offset: int, block: bytes) -> Iterator[Found | Refused]:
     text = block.decode("utf-8-sig", "backslashreplace").replace("\r\n", "\n").rstrip()
     first = _FIRST.match(text)
-    fields = _fields(first["ids"] + first["rest"]) if first else {}
+    fields = fields_of(first["ids"] + first["rest"]) if first else {}
     if first is None or "JobState" not in fields:
         yield Refused(offset, len(block), "scontrol_job: record without a name or a state", block[:512])
         return
     work_dir = _FREE.search(first["rest"])
     job = _job_text(first["job"], fields, first["name"], work_dir["value"] if work_dir else "")
     yield from session_of(job, offset, block)
-
-
-def _fields(text: str) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    for match in _FIELD.finditer(text):
-        fields.setdefault(match["key"], match["value"])
-    return fields
 
 
 def _job_text(raw: str, fields: Mapping[str, str], name: str, work_dir: str) -> JobText:

@@ -8,33 +8,18 @@ sense of the others.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import BinaryIO, Final, NamedTuple
+from collections.abc import Iterator
+from itertools import chain, pairwise
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
+from aftershock.parsers.documents.slurm_header import Columns, Header, header_of, laid_out_header_of
+from aftershock.parsers.documents.slurm_layout import LONGEST, Layout, is_date, is_rule
 from aftershock.parsers.formats import Refused
 
 # A record, however many lines it has. Batch scripts pasted into a comment stay below it by far.
 MAX_RECORD: Final = 1 << 20
 # More lines than any submit line or comment has: past them the record has lost its end.
 MAX_LINES: Final = 1000
-
-_BOM: Final = b"\xef\xbb\xbf"
-_NAME: Final = re.compile(rb"[A-Za-z][A-Za-z0-9_/().:-]{0,63}\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """What a tool's columns are.
-
-    required: a header has one of these (lower case). known: names of which a header has at least two.
-    shapes: patterns that a cell of a column must match as a whole. free: columns whose cells may hold anything.
-    """
-
-    required: frozenset[str]
-    known: frozenset[str]
-    shapes: Mapping[str, re.Pattern[str]]
-    free: frozenset[str]
 
 
 class Record(NamedTuple):
@@ -43,36 +28,6 @@ class Record(NamedTuple):
     cells: dict[str, str]
     offset: int
     raw: bytes
-
-
-class Header(NamedTuple):
-    """Names in the order of the columns, the delimiter, and whether each line ends with one more of it."""
-
-    names: tuple[str, ...]
-    delimiter: bytes
-    closed: bool
-
-    @property
-    def delimiters(self) -> int:
-        """How many delimiters a record has."""
-        return len(self.names) - (not self.closed)
-
-
-def header_of(line: bytes, columns: Columns) -> Header | None:
-    """The header that a line is, or None."""
-    text = line.removeprefix(_BOM).rstrip(b"\r\n")
-    if b"|" not in text or len(text) > 16_384:
-        return None
-    delimiter = b"|#" if text.count(b"|#") == text.count(b"|") else b"|"
-    closed = text.endswith(delimiter)
-    names = (text.removesuffix(delimiter) if closed else text).split(delimiter)
-    if not all(_NAME.match(name.strip()) for name in names):
-        return None
-    lower = tuple(name.strip().decode("ascii").lower() for name in names)
-    present = set(lower)
-    if not (present & columns.required) or len(present & columns.known) < 2:
-        return None
-    return Header(lower, delimiter, closed)
 
 
 class _Table:
@@ -131,7 +86,8 @@ class _Table:
     def _parts(self, data: bytes) -> list[str]:
         text = data.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
         parts = text.split(self._joint)
-        return parts[:-1] if self.header.closed and not parts[-1] else parts
+        parts = parts[:-1] if self.header.closed and not parts[-1] else parts
+        return list(_whole_lists(parts)) if self._joint == "," else parts
 
     def _all_fit(self, parts: list[str]) -> bool:
         return all(_fits(shape, cell) for shape, cell in zip(self._shapes, parts, strict=True))
@@ -141,6 +97,25 @@ class _Table:
         for name, cell in zip(self.header.names, parts, strict=True):
             named.setdefault(name, cell if name in self._columns.free else cell.strip())
         return named
+
+
+_RESOURCE: Final = re.compile(r"[a-z][\w/:.-]*=[0-9.]+[A-Za-z]?")
+
+
+def _whole_lists(parts: list[str]) -> Iterator[str]:
+    """Parts of a line that was cut at every comma, with host lists and resources whole again."""
+    kept: str | None = None
+    for part in parts:
+        joined = f"{kept},{part}" if kept is not None else part
+        open_bracket = kept is not None and kept.rfind("[") > kept.rfind("]")
+        resources = kept is not None and _RESOURCE.fullmatch(part) and _RESOURCE.fullmatch(kept.rsplit(",", 1)[-1])
+        if kept is None or open_bracket or resources:
+            kept = joined
+        else:
+            yield kept
+            kept = part
+    if kept is not None:
+        yield kept
 
 
 def _fits(shape: re.Pattern[str] | None, cell: str) -> bool:
@@ -211,22 +186,68 @@ class _Cutter:
             yield Record(cells, piece.offset, piece.raw)
 
 
+class _Rows:
+    """Reads the lines under a header without delimiters: each is a record, or the time above the next table."""
+
+    def __init__(self, layout: Layout, tool: str) -> None:
+        self._layout = layout
+        self._tool = tool
+
+    def take(self, offset: int, line: bytes) -> Iterator[Record | Refused]:
+        if not line.strip() or is_date(line) or is_rule(line):
+            return
+        cells = self._layout.cells(line) if len(line) <= LONGEST else None
+        if cells is None:
+            reason = f"{self._tool}: fields do not fit the columns"
+            yield Refused(offset, len(line), reason, line[:512])
+        else:
+            kept = {name: "" if self._layout.is_cut(name, cell) else cell for name, cell in cells.items()}
+            yield Record(kept, offset, line)
+
+    def finish(self) -> Iterator[Record | Refused]:
+        """Nothing is kept back."""
+        return iter(())
+
+
+class _Taker(Protocol):
+    def take(self, offset: int, line: bytes) -> Iterator[Record | Refused]: ...
+
+    def finish(self) -> Iterator[Record | Refused]: ...
+
+
+def has_header(lines: list[bytes], columns: Columns) -> bool:
+    """Whether one of some lines is a header."""
+    return any(
+        header_of(line, columns) or laid_out_header_of(line, below, columns) for line, below in pairwise([*lines, b""])
+    )
+
+
 def read_table(stream: BinaryIO, columns: Columns, tool: str) -> Iterator[Record | Refused]:
     """The records of a table, in order; a header may come again, and may change."""
-    cutter: _Cutter | None = None
-    for offset, line in _lines(stream):
+    taker: _Taker | None = None
+    for (offset, line), (_, below) in pairwise(chain(_lines(stream), [(0, b"")])):
         if line is None:
             yield Refused(offset, 0, f"{tool}: line of more than {MAX_RECORD} bytes")
-        elif header := header_of(line, columns):
-            if cutter:
-                yield from cutter.finish()
-            cutter = _Cutter(_Table(header, columns), tool)
-        elif cutter:
-            yield from cutter.take(offset, line)
-    if cutter:
-        yield from cutter.finish()
+            continue
+        following = _taker_of(line, below or b"", columns, tool)
+        if following:
+            if taker:
+                yield from taker.finish()
+            taker = following
+        elif taker:
+            yield from taker.take(offset, line)
+    if taker:
+        yield from taker.finish()
     else:
         yield Refused(0, 0, f"{tool}: no header that names the columns")
+
+
+def _taker_of(line: bytes, below: bytes, columns: Columns, tool: str) -> _Taker | None:
+    """What reads the records under a line, if it is a header."""
+    if header := header_of(line, columns):
+        return _Cutter(_Table(header, columns), tool)
+    layout = laid_out_header_of(line, below, columns)
+    return _Rows(layout, tool) if layout else None
 
 
 def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | None]]:

@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final
 
+from aftershock.parsers.documents.slurm_header import Columns
 from aftershock.parsers.documents.slurm_job import JobText, session_of
-from aftershock.parsers.documents.slurm_table import Columns, header_of, read_table
+from aftershock.parsers.documents.slurm_table import has_header, read_table
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sample, expect
 from aftershock.parsers.slurm_words import shown_job
 
@@ -44,7 +45,7 @@ COLUMNS: Final = Columns(
 
 def detects(head: Head) -> float:
     """Sure of a header that names a column as only squeue does."""
-    return 0.95 if any(header_of(line, COLUMNS) for line in head.lines(8)) else 0.0
+    return 0.95 if has_header(head.lines(8), COLUMNS) else 0.0
 
 
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:
