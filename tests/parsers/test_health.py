@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aftershock.parsers import nhc
 from aftershock.parsers.detect import detect
-from aftershock.parsers.documents import dcgmi_diag, dcgmi_health, gpud, ipmi_sel, npd, nvsentinel, redfish_log
+from aftershock.parsers.documents import dcgmi_diag, dcgmi_health, gpud, ipmi_sel, kubernetes, nvsentinel, redfish_log
 from aftershock.parsers.documents import json_records as records
 from aftershock.parsers.documents.bmc_words import fault_of
 from aftershock.parsers.documents.iso_clock import stated_time
@@ -22,8 +22,8 @@ from aftershock.parsers.formats import Found, Head, Refused
 from aftershock.parsers.selfcheck import rows_of_text
 from aftershock.schemas.events import GpuError, HealthCheck, NodeEvent
 
-DOCUMENTS = (dcgmi_diag, dcgmi_health, ipmi_sel, redfish_log, gpud, nvsentinel, npd)
-JSON_DOCUMENTS = (dcgmi_diag, dcgmi_health, redfish_log, gpud, nvsentinel, npd)
+DOCUMENTS = (dcgmi_diag, dcgmi_health, ipmi_sel, redfish_log, gpud, nvsentinel, kubernetes)
+JSON_DOCUMENTS = (dcgmi_diag, dcgmi_health, redfish_log, gpud, nvsentinel, kubernetes)
 
 
 def items(module: Any, text: str | bytes) -> list[Found | Refused]:
@@ -360,8 +360,8 @@ def test_events_of_others_count_only_with_a_line_of_the_kernel() -> None:
         return json.dumps({"kind": "Event", "type": "Warning", "reason": "Xid", "message": message, "reportingComponent": "my-agent",
                            "regarding": {"kind": "Node", "name": "dgx07"}, "eventTime": "2026-03-02T07:08:09.000000Z"})  # fmt: skip
 
-    assert items(npd, event("XID 79 seen")) == []
-    (found,) = items(npd, event("NVRM: Xid (PCI:0000:5d:00): 79, x"))
+    assert rows(kubernetes, event("XID 79 seen"), GpuError) == []
+    found, _ = items(kubernetes, event("NVRM: Xid (PCI:0000:5d:00): 79, x"))
     assert isinstance(found, Found)
     assert isinstance(found.row, GpuError)
     assert (found.row.host_raw, found.reading.wall) == ("dgx07", 1772435289000000)

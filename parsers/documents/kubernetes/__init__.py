@@ -1,0 +1,91 @@
+"""Kubernetes: events, nodes, pods and training jobs, as ``kubectl get -o json`` and exporters of events print them.
+
+    {"apiVersion": "v1", "items": [{"kind": "Event", ...}, {"kind": "Pod", ...}], "kind": "List"}
+    {"kind":"Event","involvedObject":{"kind":"Node","name":"gpu-012"},"reason":"NodeNotReady",...}     one a line
+    {"type":"MODIFIED","object":{"kind":"Pod",...}}                                                    a watch
+    {"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"patch","objectRef":{"resource":"nodes"},...}
+
+Documented at https://kubernetes.io/docs/reference/kubernetes-api/. One file may hold objects of every kind. Pods of one
+job are one session for each attempt; a job that is known by its own object only is one session for its last attempt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+from aftershock.parsers.documents.json_records import json_start, load_record, records_of
+from aftershock.parsers.documents.kubernetes.audit import audit_rows, is_audit
+from aftershock.parsers.documents.kubernetes.event_words import JOB_KINDS
+from aftershock.parsers.documents.kubernetes.events import event_rows
+from aftershock.parsers.documents.kubernetes.jobs import job_rows, workload_rows
+from aftershock.parsers.documents.kubernetes.nodes import node_rows
+from aftershock.parsers.documents.kubernetes.objects import JsonObject, kind_of, object_in
+from aftershock.parsers.documents.kubernetes.pods import pod_rows
+from aftershock.parsers.documents.kubernetes.samples import NON_SAMPLES, SAMPLES
+from aftershock.parsers.documents.kubernetes.settling import settle
+from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused
+
+_KINDS: Final = "|".join(sorted({"Event", "Node", "Pod", *JOB_KINDS}))
+_KIND: Final = re.compile(rf'"kind"\s*:\s*"(?:(?:{_KINDS})(?:List)?)"'.encode())
+# An object has one of these beside its kind, and an exporter may leave the kind out.
+_AROUND: Final = re.compile(rb'"(?:metadata|status|spec|involvedObject|regarding|objectRef)"\s*:\s*\{')
+_ABOUT: Final = re.compile(rb'"(?:involvedObject|regarding)"\s*:\s*\{')
+_REASON: Final = re.compile(rb'"reason"\s*:')
+
+
+def detects(head: Head) -> float:
+    """Objects of kinds that are read, alone or in lists, and events without a kind."""
+    start = json_start(head.data)
+    if _ABOUT.search(start) and (_REASON.search(start) or _KIND.search(start)):
+        return 0.8
+    return 0.8 if _KIND.search(start) and _AROUND.search(start) else 0.0
+
+
+def read(stream: BinaryIO) -> Iterator[Found | Refused]:
+    """The rows of each object; what is joined of them is joined when the source is settled."""
+    for element in records_of(stream, ("items",)):
+        if isinstance(element, Refused):
+            yield element._replace(reason=f"kubernetes: {element.reason}")
+            continue
+        record = load_record(element)
+        if record is None:
+            yield Refused(element.offset, len(element.data), "kubernetes: not JSON", element.data[:512])
+            continue
+        yield from _rows(record, element.offset)
+
+
+def _rows(record: JsonObject, offset: int) -> Iterator[Found]:
+    thing = object_in(record)
+    if thing is None:
+        return
+    kind = kind_of(thing)
+    if is_audit(thing):
+        yield from audit_rows(thing, offset)
+    elif kind == "Event":
+        yield from event_rows(thing, offset)
+    elif kind == "Pod":
+        yield from pod_rows(thing, offset)
+    elif kind == "Node":
+        yield from node_rows(thing, offset)
+    elif kind == "Workload":
+        yield from workload_rows(thing, offset)
+    elif kind in JOB_KINDS and kind != "PodGroup":
+        yield from job_rows(thing, kind, offset)
+
+
+FORMAT: Final = DocumentFormat(
+    name="kubernetes",
+    doc="Kubernetes events, nodes, pods and jobs (Job, JobSet, PyTorchJob and its kind, TrainJob, Volcano, Kueue, "
+    "RayJob) as `kubectl get -o json` and exporters print them, with what node-problem-detector told the cluster, and "
+    "the audit log.",
+    url="https://kubernetes.io/docs/reference/kubernetes-api/",
+    tables=("scheduler_events", "sessions", "health_checks", "gpu_errors", "node_events", "hosts"),
+    detects=detects,
+    read=read,
+    settle=settle,
+    samples=SAMPLES,
+    non_samples=NON_SAMPLES,
+    aliases=("npd",),
+)
