@@ -93,8 +93,8 @@ class Pseudonymiser:
 
     def _rule(self, holds: str | None) -> Rewrite:
         names = self._names
-        if holds in _NAMED:
-            kind = _NAMED[holds]
+        kind = _NAMED.get(holds or "")
+        if kind is not None:
             return names.job if kind == "job" else lambda text: names.shown(kind, text)
         if holds == "place":
             return names.place
@@ -134,20 +134,20 @@ class Pseudonymiser:
 
 def _names_in(column: Column, values: pa.ChunkedArray) -> Iterator[tuple[Kind, str]]:
     """The distinct names that a column tells about."""
-    if column.holds not in _NAMED and column.holds not in ("place", "member"):
+    kind = _NAMED.get(column.holds or "")
+    if kind is None and column.holds not in ("place", "member"):
         return
     plain = _plain(values)
     flat = plain.flatten() if pa.types.is_list(plain.type) else plain
     for text in pc.unique(flat).to_pylist():
         if not text:
             continue
-        if column.holds == "place":
+        if kind is not None:
+            yield kind, text
+        elif column.holds == "place":
             yield "path", text.rpartition(":")[0] or text
-        elif column.holds == "member":
-            if not text.startswith("rank:"):
-                yield "host", text.partition("/")[0]
-        else:
-            yield _NAMED[column.holds], text
+        elif not text.startswith("rank:"):
+            yield "host", text.partition("/")[0]
 
 
 def _plain(values: pa.ChunkedArray) -> pa.Array:

@@ -166,13 +166,13 @@ class TextRule:
         return self._names.shown(self._names.kind_of(text) or kind, text)
 
     def _word(self, text: str) -> str:
-        if kind := self._names.kind_of(text):
-            return self._names.shown(kind, text)
         if "/" in text:
             return self._path(text)
         core = text.strip(_EDGES)
         if not core:
             return text
+        if not self._names.kind_of(core) and (kind := self._names.kind_of(text)):
+            return self._names.shown(kind, text)
         begin = text.index(core)
         return text[:begin] + self._core(core) + text[begin + len(core) :]
 
