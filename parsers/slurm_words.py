@@ -245,20 +245,38 @@ _SHORT_FLAGS: Final = frozenset("hHIkKlOQsuvVXZE")
 _LONGEST_LINE: Final = 64 << 10
 
 
+class HostOptions(NamedTuple):
+    """Host lists of a submit line: those left out (``--exclude``) and those asked for (``--nodelist``)."""
+
+    excluded: str | None
+    wanted: str | None
+
+
+# Words of most submit lines need not be told apart.
+_MAYBE_HOSTS: Final = re.compile(r"[\s'\"]-(?:-exclude|-nodelist|[A-Za-z]{0,32}[xw])")
+_NO_OPTIONS: Final = HostOptions(None, None)
+_HOST_OPTIONS: Final = {"exclude": "x", "nodelist": "w"}
+
+
 def excluded_in(submit_line: str | None) -> str | None:
-    """The host list that a submit line excludes (the last one counts); None if it excludes none.
+    """The host list that a submit line excludes (the last one counts); None if it excludes none."""
+    return host_options_in(submit_line).excluded
+
+
+def host_options_in(submit_line: str | None) -> HostOptions:
+    """The host lists of a submit line; of an option that comes twice the last one counts.
 
     Only options before the name of the script count: what follows belongs to the script.
     """
     line = submit_line or ""
-    if "-" not in line or "x" not in line or len(line) > _LONGEST_LINE:
-        return None
+    if len(line) > _LONGEST_LINE or not _MAYBE_HOSTS.search(line):
+        return _NO_OPTIONS
     try:
         words = shlex.split(line)
     except ValueError:  # a quote that was never closed
         words = line.split()
     is_sbatch = bool(words) and words[0].rsplit("/", 1)[-1] == "sbatch"
-    excluded: str | None = None
+    found: dict[str, str] = {}
     at = 1
     while at < len(words):
         word = words[at]
@@ -271,8 +289,7 @@ def excluded_in(submit_line: str | None) -> str | None:
             name, equals, value = word[2:].partition("=")
             if not equals and name not in _FLAGS and not (name == "wait" and is_sbatch):
                 value, at = _word(words, at), at + 1
-            if name == "exclude":
-                excluded = value
+            found[_HOST_OPTIONS.get(name, "")] = value
             continue
         letters = word[1:]
         while letters[:1] in _SHORT_FLAGS or (letters[:1] == "W" and is_sbatch):
@@ -282,10 +299,13 @@ def excluded_in(submit_line: str | None) -> str | None:
         value = letters[1:]
         if not value:
             value, at = _word(words, at), at + 1
-        if letters[0] == "x":
-            excluded = value.removeprefix("=")
-    # A value with a slash names a file of hosts, which nobody recorded.
-    return excluded if excluded and "/" not in excluded else None
+        found[letters[0]] = value.removeprefix("=")
+    return HostOptions(_host_list(found.get("x")), _host_list(found.get("w")))
+
+
+def _host_list(value: str | None) -> str | None:
+    """A value with a slash names a file of hosts, which nobody recorded."""
+    return value if value and "/" not in value else None
 
 
 def _word(words: list[str], at: int) -> str:

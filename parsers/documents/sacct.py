@@ -1,11 +1,12 @@
-"""sacct: Slurm's accounting as a delimited table, ``sacct --parsable2`` or ``--parsable``.
+"""sacct: Slurm's accounting as a table, ``sacct --parsable2`` or ``--parsable``, or in columns of fixed width.
 
     JobID|JobIDRaw|JobName|State|ExitCode|Submit|Start|End|NodeList|AllocTRES
     812|812|bert|NODE_FAIL|1:0|2025-02-03T08:00:00|2025-02-03T08:00:05|2025-02-03T09:10:11|dgx[07-08]|gres/gpu=16,node=2
 
 Documented at https://slurm.schedmd.com/sacct.html. Columns come in any number and order. With ``--duplicates`` a job
 that was requeued has a row for each of its placements, all under the same id. Times are local and have no zone unless
-``SLURM_TIME_FORMAT`` gave them one. sacct prints exit statuses above 128 less 128, so that 9 may have been 137.
+``SLURM_TIME_FORMAT`` gave them one. In columns of fixed width a cell that was cut (``pretraini+``) is left out. sacct
+prints exit statuses above 128 less 128, so that 9 may have been 137.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ COLUMNS: Final = Columns(
         "reqtres": _TRES,
     },
     free=frozenset(_FREE.split()),
+    ruled=True,
 )
 
 
@@ -163,12 +165,20 @@ _SAMPLES: Final = (
             expect("sessions", job_id="90_[0-7%2]", state="PENDING", start_time=None, end_time=None, hosts=[]),
         ),
     ),
+    # As people see it: a name and a state that did not fit.
+    Sample(
+        "JobID           JobName  Partition      State ExitCode        NodeList               Start \n"
+        "------------ ---------- ---------- ---------- -------- --------------- ------------------- \n"
+        "812          pretraini+       long CANCELLED+      0:0      dgx[07,09] 2025-02-03T08:12:31 \n"
+        "812.batch         batch            CANCELLED+     0:15           dgx07 2025-02-03T08:12:31 \n",
+        (expect("sessions", job_id="812", name=None, partition="long", state="CANCELLED", hosts=["dgx07", "dgx09"]),),
+    ),
 )
 
 FORMAT: Final = DocumentFormat(
     name="sacct",
     doc="Slurm accounting as `sacct --parsable2` or `--parsable` prints it, best with `--duplicates`: a row for each "
-    "placement of a job. Steps are left out.",
+    "placement of a job. Steps are left out. Columns of fixed width are read too, but for the cells that were cut.",
     url="https://slurm.schedmd.com/sacct.html",
     tables=("sessions",),
     detects=detects,

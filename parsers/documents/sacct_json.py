@@ -14,12 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
-import orjson
-
 from aftershock.parsers.documents.json_elements import Element, elements_of
 from aftershock.parsers.documents.slurm_job import JobText, session_of
+from aftershock.parsers.documents.slurm_json import (
+    digits_of,
+    exit_pair_of,
+    gpus_of,
+    load_object,
+    number_of,
+    object_of,
+    shown_id,
+    state_word,
+    text_of,
+)
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sample, expect
-from aftershock.parsers.slurm_words import job_state
 from aftershock.schemas.sessions import Session
 
 # What only the accounting of Slurm has, not the job lists of squeue and scontrol, which are also {"jobs": [...]}.
@@ -45,15 +53,10 @@ def read(stream: BinaryIO) -> Iterator[Found | Refused]:
 
 def _rows(element: Element) -> Iterator[Found | Refused]:
     data = element.data
-    try:
-        job = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        # Names of jobs are bytes to Slurm: it may print what is no UTF-8.
-        try:
-            job = orjson.loads(data.decode("utf-8", "replace"))
-        except orjson.JSONDecodeError:
-            yield Refused(element.offset, len(data), "sacct_json: record is not JSON", data[:512])
-            return
+    job = load_object(data)
+    if job is None:
+        yield Refused(element.offset, len(data), "sacct_json: record is not JSON", data[:512])
+        return
     text = _job_text(job)
     if text is None:
         yield Refused(element.offset, len(data), "sacct_json: record has no job_id", data[:512])
@@ -71,102 +74,35 @@ def _doubt_exit_code(row: Session) -> None:
 
 
 def _job_text(job: dict[str, Any]) -> JobText | None:
-    raw = _number(job.get("job_id"))
+    raw = number_of(job.get("job_id"))
     if raw is None:
         return None
-    time = _object(job.get("time"))
-    association = _object(job.get("association"))
-    state = _object(job.get("state"))
-    tres = _object(job.get("tres"))
+    time = object_of(job.get("time"))
+    association = object_of(job.get("association"))
+    state = object_of(job.get("state"))
+    tres = object_of(job.get("tres"))
     return JobText(
         tool="sacct_json",
-        job_id=_shown_id(job, raw),
+        job_id=shown_id(raw, object_of(job.get("array")), object_of(job.get("het"))),
         raw_job_id=str(raw),
-        cluster=_text(job.get("cluster")) or _text(association.get("cluster")),
-        name=_text(job.get("name")),
-        user=_text(job.get("user")) or _text(association.get("user")),
-        work_dir=_text(job.get("working_directory")),
-        partition=_text(job.get("partition")),
-        nodes=_text(job.get("nodes")) if "nodes" in job else None,
-        n_nodes=_digits(job.get("allocation_nodes")),
-        tres=(_tres(tres.get("allocated")), _tres(tres.get("requested"))),
-        submit=_digits(time.get("submission")),
-        start=_digits(time.get("start")) if "start" in time else None,
-        end=_digits(time.get("end")) if "end" in time else None,
-        elapsed=_digits(time.get("elapsed")),
-        state=_state(state.get("current")),
-        cancelled_by=_text(job.get("kill_request_user")),
-        exit=_exit(_object(job.get("exit_code"))),
-        reason=_text(state.get("reason")),
-        submit_line=_text(job.get("submit_line")),
+        cluster=text_of(job.get("cluster")) or text_of(association.get("cluster")),
+        name=text_of(job.get("name")),
+        user=text_of(job.get("user")) or text_of(association.get("user")),
+        work_dir=text_of(job.get("working_directory")),
+        partition=text_of(job.get("partition")),
+        nodes=text_of(job.get("nodes")) if "nodes" in job else None,
+        n_nodes=digits_of(job.get("allocation_nodes")),
+        tres=(gpus_of(tres.get("allocated")), gpus_of(tres.get("requested"))),
+        submit=digits_of(time.get("submission")),
+        start=digits_of(time.get("start")) if "start" in time else None,
+        end=digits_of(time.get("end")) if "end" in time else None,
+        elapsed=digits_of(time.get("elapsed")),
+        state=state_word(state.get("current")),
+        cancelled_by=text_of(job.get("kill_request_user")),
+        exit=exit_pair_of(object_of(job.get("exit_code"))),
+        reason=text_of(state.get("reason")),
+        submit_line=text_of(job.get("submit_line")),
     )
-
-
-def _shown_id(job: dict[str, Any], raw: int) -> str:
-    """The id as sacct shows it in its tables: ``9_2``, ``9_[0-3]``, ``123+1`` or the plain number."""
-    array, het = _object(job.get("array")), _object(job.get("het"))
-    array_id, task = _number(array.get("job_id")), _number(array.get("task_id"))
-    if array_id and task is not None:
-        return f"{array_id}_{task}"
-    tasks = _text(array.get("task"))
-    if array_id and tasks:
-        return f"{array_id}_[{tasks.strip('[]')}]"
-    het_id, offset = _number(het.get("job_id")), _number(het.get("job_offset"))
-    return f"{het_id}+{offset}" if het_id and offset is not None else str(raw)
-
-
-def _state(current: Any) -> str | None:
-    """The base state of a list that may hold flags too; a word alone as it is."""
-    words = [word for word in current if isinstance(word, str)] if isinstance(current, list) else [_text(current)]
-    known = [word for word in words if word and job_state(word)[0] == word.upper()]
-    ended = [word for word in known if word.upper() not in ("PENDING", "RUNNING")]
-    return next(iter(ended or known or [word for word in words if word]), None)
-
-
-def _exit(code: dict[str, Any]) -> str | None:
-    """``code:signal`` out of {status, return_code, signal}."""
-    signal = _object(code.get("signal"))
-    number = _number(signal.get("id"))
-    if number is None:
-        number = _number(signal.get("signal_id"))
-    status = _number(code.get("return_code"))
-    return f"{status or 0}:{number or 0}" if status is not None or number is not None else None
-
-
-def _tres(entries: Any) -> str | None:
-    """The GPUs of a list of {type, name, count}, as the tables print them."""
-    if not isinstance(entries, list):
-        return None
-    counts = []
-    for entry in entries:
-        one = _object(entry)
-        name, count = _text(one.get("name")) or "", _number(one.get("count"))
-        if one.get("type") == "gres" and name.split(":", 1)[0] == "gpu" and count is not None:
-            counts.append(f"gres/{name}={count}")
-    return ",".join(counts)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _number(value: Any) -> int | None:
-    """A whole number, plain or as {set, infinite, number}; None for one that is not set."""
-    if isinstance(value, dict):
-        value = value.get("number") if value.get("set") is not False and not value.get("infinite") else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _digits(value: Any) -> str:
-    """The same as text. Slurm writes 0 for a time that there is not; a word that is no number stays, to be refused."""
-    number = _number(value)
-    if number is None:
-        return value if isinstance(value, str) else ""
-    return str(number)
 
 
 _SAMPLES: Final = (

@@ -35,7 +35,10 @@ _FIRST: Final = re.compile(
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
 
-_FREE: Final = re.compile(r"(?:\A|(?<=\s))WorkDir=(?P<value>[^\n]*?)(?= [A-Z][A-Za-z]{1,31}=|\n|\Z)")
+_WORK_DIR: Final = re.compile(r"(?:\A|(?<=\s))WorkDir=(?P<value>[^\n]*?)(?= [A-Z][A-Za-z]{1,31}=|\n|\Z)")
+# The one stands before the other, and the folder behind them.
+_COMMAND: Final = re.compile(r"(?:\A|(?<=\s))Command=(?P<value>[^\n]*?)(?= SubmitLine=| WorkDir=|\n|\Z)")
+_SUBMIT_LINE: Final = re.compile(r"(?:\A|(?<=\s))SubmitLine=(?P<value>[^\n]*?)(?= WorkDir=|\n|\Z)")
 _USER: Final = re.compile(r"(?P<name>\(null\)|[^()]*)\((?P<uid>[0-9]+)\)\Z")
 
 
@@ -65,12 +68,11 @@ def _rows(offset: int, block: bytes) -> Iterator[Found | Refused]:
     if first is None or "JobState" not in fields:
         yield Refused(offset, len(block), "scontrol_job: record without a name or a state", block[:512])
         return
-    work_dir = _FREE.search(first["rest"])
-    job = _job_text(first["job"], fields, first["name"], work_dir["value"] if work_dir else "")
+    job = _job_text(first["job"], fields, first["name"], first["rest"])
     yield from session_of(job, offset, block)
 
 
-def _job_text(raw: str, fields: Mapping[str, str], name: str, work_dir: str) -> JobText:
+def _job_text(raw: str, fields: Mapping[str, str], name: str, rest: str) -> JobText:
     user = _USER.match(fields.get("UserId", ""))
     return JobText(
         tool="scontrol_job",
@@ -78,7 +80,7 @@ def _job_text(raw: str, fields: Mapping[str, str], name: str, work_dir: str) -> 
         raw_job_id=raw,
         name=_known(name),
         user=(user["name"] if user["name"] not in ("", "(null)", "nobody") else user["uid"]) if user else None,
-        work_dir=_known(work_dir),
+        work_dir=_found(_WORK_DIR, rest),
         partition=_known(fields.get("Partition")),
         nodes=fields.get("NodeList"),
         n_nodes=fields.get("NumNodes", "").split("-", 1)[0],
@@ -91,7 +93,9 @@ def _job_text(raw: str, fields: Mapping[str, str], name: str, work_dir: str) -> 
         exit=fields.get("ExitCode"),
         reason=fields.get("Reason"),
         excluded=fields.get("ExcNodeList"),
-        submit_line=None,
+        wanted=fields.get("ReqNodeList"),
+        submit_line=_found(_SUBMIT_LINE, rest),
+        command=_found(_COMMAND, rest),
     )
 
 
@@ -102,6 +106,11 @@ def _shown_id(raw: str, fields: Mapping[str, str]) -> str:
         return f"{array}_{task}" if task.isdecimal() else f"{array}_[{task}]"
     het, component = fields.get("HetJobId"), fields.get("HetJobOffset")
     return f"{het}+{component}" if het and component else raw
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str | None:
+    match = pattern.search(text)
+    return _known(match["value"]) if match else None
 
 
 def _known(text: str | None) -> str | None:

@@ -67,11 +67,11 @@ def header_of(line: bytes, columns: Columns) -> Header | None:
     return Header(lower, delimiter, closed) if _names_suit(frozenset(lower), columns) else None
 
 
-def laid_out_header_of(line: bytes, above: bytes, columns: Columns) -> Layout | None:
-    """The header without delimiters that a line is, or that it ends if it is the dashes below one."""
+def laid_out_header_of(line: bytes, below: bytes, columns: Columns) -> Layout | None:
+    """The header without delimiters that a line is; where the tool prints dashes, they stand in the line below."""
     layout: Layout | None = None
     if columns.ruled:
-        layout = ruled_layout_of(above.rstrip(b"\r\n"), line.rstrip(b"\r\n"), columns.shapes, columns.free)
+        layout = ruled_layout_of(line.rstrip(b"\r\n"), below.rstrip(b"\r\n"), columns.shapes, columns.free)
     elif columns.laid_out:
         layout = layout_of(line.rstrip(b"\r\n"), columns.shapes, columns.free)
     return layout if layout and _names_suit(frozenset(layout.names), columns) else None

@@ -13,7 +13,14 @@ from typing import Final
 from aftershock.parsers.clock import NO_CLOCK, SECOND, ClockKind, Reading
 from aftershock.parsers.formats import Found, Refused
 from aftershock.parsers.hostlist import HostListError, expand_hosts
-from aftershock.parsers.slurm_words import clock_of, elapsed_seconds, excluded_in, exit_pair, gpu_count, job_state
+from aftershock.parsers.slurm_words import (
+    clock_of,
+    elapsed_seconds,
+    exit_pair,
+    gpu_count,
+    host_options_in,
+    job_state,
+)
 from aftershock.schemas.sessions import Session
 
 EXCERPT: Final = 512
@@ -37,6 +44,8 @@ class JobText:
     tool: name of the format, for its refusals.
     nodes: host list. tres: trackable resources, the allocated ones first. excluded: host list.
     submit, start, end: as :func:`clock_of` reads them. exit: ``code:signal``.
+    wanted: hosts that it asked for, which Slurm gives it beside others if it needs more.
+    submit_line: with its options; command: where there is no such line, the script or program alone.
     """
 
     tool: str
@@ -59,7 +68,9 @@ class JobText:
     exit: str | None = None
     reason: str | None = None
     excluded: str | None = None
+    wanted: str | None = None
     submit_line: str | None = None
+    command: str | None = None
 
 
 def session_of(job: JobText, offset: int, record: bytes) -> list[Found | Refused]:
@@ -67,7 +78,9 @@ def session_of(job: JobText, offset: int, record: bytes) -> list[Found | Refused
     problems: list[str] = []
     state, cancelled_by = job_state(job.state)
     hosts = _hosts(job.nodes, "NodeList", problems)
-    excluded = _excluded(job, problems)
+    options = host_options_in(job.submit_line)
+    excluded = _excluded(job, options.excluded, problems)
+    n_nodes = _whole(job.n_nodes)
     times, kind = _times(job, problems)
     elapsed = elapsed_seconds(job.elapsed)
 
@@ -89,7 +102,7 @@ def session_of(job: JobText, offset: int, record: bytes) -> list[Found | Refused
         work_dir=job.work_dir or None,
         partition=job.partition or None,
         hosts=hosts,
-        n_hosts=_whole(job.n_nodes) if hosts is None else len(hosts),
+        n_hosts=n_nodes if hosts is None else len(hosts),
         n_gpus=next((count for tres in job.tres if (count := gpu_count(tres)) is not None), None),
         submit_time=times["submit"],
         start_time=times["start"] if placed else None,
@@ -102,6 +115,8 @@ def session_of(job: JobText, offset: int, record: bytes) -> list[Found | Refused
         end_reason=_end_reason(job, state, placed=placed),
         cancelled_by=(cancelled_by or job.cancelled_by or None) if state == "CANCELLED" else None,
         excluded_hosts=excluded,
+        designated_hosts=_designated(job.wanted or options.wanted, n_nodes),
+        command=_command(job),
     )
     found = Found(row, _reading(row, job, kind), offset)
     return [found, *(Refused(offset, len(record), f"{job.tool}: {problem}", record[:EXCERPT]) for problem in problems)]
@@ -117,13 +132,23 @@ def _hosts(text: str | None, column: str, problems: list[str]) -> list[str] | No
         return None
 
 
-def _excluded(job: JobText, problems: list[str]) -> list[str] | None:
+def _excluded(job: JobText, line: str | None, problems: list[str]) -> list[str] | None:
     """Hosts left out by the request. A submit line without ``--exclude`` does not say that the script had none."""
     column = _hosts(job.excluded, "ExcNodeList", problems)
     if column:
         return column
-    line = excluded_in(job.submit_line)
     return _hosts(line, "--exclude", problems) if line is not None else column
+
+
+def _designated(wanted: str | None, n_nodes: int | None) -> list[str] | None:
+    """The only hosts that a request allowed: those it named, where it needs no more than these."""
+    if not wanted or not n_nodes:
+        return None
+    try:
+        hosts = expand_hosts(wanted)
+    except HostListError:
+        return None
+    return hosts if len(hosts) == n_nodes else None
 
 
 def _times(job: JobText, problems: list[str]) -> tuple[dict[str, int | None], ClockKind]:
@@ -160,6 +185,11 @@ def _end_reason(job: JobText, state: str | None, *, placed: bool) -> str | None:
     # A state without a counterpart among those of a session would be lost otherwise.
     printed = (job.state or "").strip().upper()
     return printed if state == "UNKNOWN" or printed in _SPECIAL_ENDS else None
+
+
+def _command(job: JobText) -> str | None:
+    text = (job.submit_line or job.command or "").strip()
+    return None if text in ("", "(null)", "N/A") else text
 
 
 def _whole(text: str | None) -> int | None:

@@ -5,7 +5,7 @@
 
     JobID           JobName      State ExitCode
     ------------ ---------- ---------- --------
-    812            pretrai+ CANCELLED+      0:0
+    812          pretraini+ CANCELLED+      0:0
 
 A cell that is too long is cut at the width of its column (sacct puts a ``+`` there), or moves everything behind it
 where its column has no width. So a line is cut at the places of the header's words, and only if that makes no sense by
@@ -63,7 +63,9 @@ class Layout:
         return found
 
     def is_cut(self, name: str, cell: str) -> bool:
-        """Whether a cell was cut at the width of its column."""
+        """Whether a cell was cut at the width of its column. A state is known by its beginning."""
+        if name == "state":
+            return False
         at = self.names.index(name)
         return self.ruled and cell.endswith("+") and len(cell.encode()) >= self.ends[at] - self.starts[at]
 
@@ -86,7 +88,7 @@ class Layout:
         named: dict[str, str] = {}
         for name, cell, shape, free in zip(self.names, cells, self.shapes, self.free, strict=True):
             word = cell.strip()
-            if word and not free and (" " in word or (shape is not None and not shape.fullmatch(word))):
+            if word and not free and not (shape.fullmatch(word) if shape else " " not in word):
                 return None
             named.setdefault(name, word)
         return named
@@ -136,10 +138,10 @@ def _layout(
     ruled: bool,
 ) -> Layout:
     is_free = tuple(name in free for name in names)
-    # Two texts with blanks in one line can be told apart by their columns only.
-    tokens = None
-    if sum(is_free) <= 1 and not ruled:
-        tokens = re.compile(r"\s*" + _token_pattern(is_free) + r"\s*")
+    # By blanks alone two texts in one line cannot be told apart: only the last one may have some.
+    last = max((at for at, one in enumerate(is_free) if one), default=-1)
+    by_blanks = tuple(at == last for at in range(len(names)))
+    tokens = None if ruled else re.compile(r"\s*" + _token_pattern(by_blanks) + r"\s*")
     starts, ends = zip(*spans, strict=True)
     return Layout(names, starts, ends, tuple(shapes.get(name) for name in names), is_free, ruled, tokens)
 

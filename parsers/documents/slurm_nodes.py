@@ -19,10 +19,10 @@ from aftershock.schemas.events import SchedulerEvent
 EXCERPT: Final = 512
 
 _WORDS: Final = re.compile(r"[A-Z_]+")
-# Not responding, rebooting: signs behind a state. Powered down (~), powering up (#) and the like are no faults.
-_SIGNS: Final = "*@^!"
+# Signs behind a state: not responding, rebooting, in maintenance. Powered down (~) and the like are no faults.
+_SIGNS: Final = "*@^$"
 _OUT: Final = re.compile(
-    r"(?:FAIL\w*|ERROR?|MAINT|REBOOT\w*|NOT_RESPONDING|INVAL(?:ID_REG)?|UNK(?:NOWN)?|BLOCK(?:ED)?|NPC|PERFCTRS)\Z"
+    r"(?:FAIL\w*|ERROR?|MAINT(?:ENANCE)?|REBOOT\w*|NOT_RESPONDING|INVAL(?:ID_REG)?|UNK(?:NOWN)?|BLOCK(?:ED)?|NPC|PERFCTRS)\Z"
 )
 _NO_REASON: Final = frozenset({"", "none", "(null)", "n/a", "null"})
 _NO_USER: Final = frozenset({"", "unknown", "(null)", "n/a", "none", "null"})
