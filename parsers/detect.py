@@ -50,11 +50,23 @@ def detect(head: Head, forced: str | None = None) -> Detected:
     if forced:
         return _forced(head, forced)
     if _is_plain_log(head):
-        return Detected("lines", _line_format_of(head), formats=line_formats())
+        return Detected("lines", _line_format_of(head), formats=_of_system_logs())
     scored = sorted(((fmt.detects(head), fmt.name, fmt) for fmt in document_formats()), reverse=True, key=_score)
     if scored and scored[0][0] >= SURE:
         return Detected("document", scored[0][1], document=scored[0][2])
-    return Detected("lines", _line_format_of(head), formats=line_formats())
+    name = _line_format_of(head)
+    return Detected("lines", name, formats=_formats_beside(name))
+
+
+def _of_system_logs() -> tuple[LineFormat, ...]:
+    return tuple(fmt for fmt in line_formats() if fmt.everywhere)
+
+
+def _formats_beside(name: str | None) -> tuple[LineFormat, ...]:
+    """The formats that are looked for in a file of this format. In what nobody vouches for anything may stand."""
+    if name in (None, "log") or any(fmt.name == name and not fmt.everywhere for fmt in line_formats()):
+        return line_formats()
+    return _of_system_logs()
 
 
 # Envelopes that no document begins with: a file whose first lines all stand in them is a log.
@@ -70,7 +82,7 @@ def rebuild(how: str, name: str | None, *, forced: bool) -> Detected:
     """What :func:`detect` said, from its names (formats themselves do not travel between workers)."""
     if how == "document":
         return Detected("document", name, document=next(f for f in document_formats() if f.name == name))
-    formats = tuple(f for f in line_formats() if f.name == name) if forced else line_formats()
+    formats = tuple(f for f in line_formats() if f.name == name) if forced else _formats_beside(name)
     return Detected("lines", name, formats=formats)
 
 

@@ -152,6 +152,8 @@ class LineFormat:
     settle: takes all rows of this format in one source in the order of their offsets, and gives them back with joined
         lines joined (twin lines, requeues told over several lines). Times are not resolved yet: nearness is told by
         ``clock.micros_between``, so that the answer does not hang on a zone.
+    everywhere: whether its records are looked for in every log; else not in a system's own logs, where words such as
+        error and step mean other things.
     """
 
     name: str
@@ -164,6 +166,7 @@ class LineFormat:
     samples: tuple[Sample, ...]
     non_samples: tuple[str, ...]
     settle: Callable[[list[Found]], list[Found]] = nothing_settled
+    everywhere: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -22,6 +22,7 @@ from aftershock.schemas.events import EventRow, GpuError, SchedulerEvent
 from aftershock.schemas.provenance import Source
 from aftershock.schemas.sessions import Session
 from aftershock.schemas.topology import Gpu, Host
+from aftershock.schemas.training import Checkpoint, TrainingStep
 
 NO_YEAR = "dates without a year, and nothing says which: give --year, or year in the configuration"
 
@@ -99,6 +100,14 @@ def _resolved(item: Found, clock: SourceClock, rules: SourceRules) -> Row:
         row.hosts = _names(row.hosts, rules)
         row.excluded_hosts = _names(row.excluded_hosts, rules)
         row.sources = [f"{rules.source}:{item.offset}"]
+    elif isinstance(row, TrainingStep):
+        row.time, row.time_basis = when.time, when.basis
+        row.source, row.byte_offset = rules.source, item.offset
+    elif isinstance(row, Checkpoint):
+        for name in ("start_time", "scheduled_time", "end_time"):
+            wall = getattr(row, name)
+            if wall is not None:
+                setattr(row, name, clock.resolve(item.offset, item.reading._replace(wall=wall)).time)
     elif isinstance(row, (Gpu, Host)):
         row.cluster = rules.cluster or row.cluster
         row.host = rules.names.of(row.host) or rules.names.of(rules.host)

@@ -1,0 +1,117 @@
+"""Training output: steps, checkpoints, starts and ends, and what went wrong, as trainers and launchers print it.
+
+One line may hold several records, behind any nesting of labels and stamps (``prefixes``). What a record looks like is
+said by rules, in a file for each trainer (``trainers``), launcher (``launchers``) and domain of faults (``faults``).
+What follows from several lines of one file is said by ``settle``.
+
+https://github.com/NVIDIA/Megatron-LM, https://pytorch.org/docs/stable/elastic/run.html and others: see each file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Final
+
+from aftershock.parsers.formats import LOOKAHEAD, Found, Head, Line, LineFormat, Refused
+from aftershock.parsers.kernel.rules import literal
+from aftershock.parsers.scan import PatternScanner
+from aftershock.parsers.training.prefixes import Prefix, peel_all
+from aftershock.parsers.training.rules import Made, Rule, Said
+from aftershock.parsers.training.settle import settle
+from aftershock.parsers.training.topics import all_non_samples, all_rules, all_samples
+from aftershock.schemas.events import TrainingEvent
+from aftershock.schemas.training import TrainingStep
+
+RULES: Final = all_rules()
+SIGNATURES: Final = tuple(dict.fromkeys(signature for rule in RULES for signature in rule.signatures()))
+
+# The longest message that is kept of a line: a glued line may be very long.
+_MOST_MESSAGE: Final = 4096
+
+
+@lru_cache(maxsize=1)
+def _words() -> PatternScanner:
+    return PatternScanner([(literal(words), number) for number, rule in enumerate(RULES) for words in rule.words])
+
+
+def read(line: Line) -> Iterator[Found | Refused]:
+    """The rows of one line of output; carriage returns of progress bars cut it into several."""
+    envelope = line.envelope
+    message = envelope.message
+    if b"\r" not in message:
+        yield from _read_text(line, message, line.following)
+        return
+    parts = message.split(b"\r")
+    for number, part in enumerate(parts):
+        rest = b"\n".join([*parts[number + 1 : number + 9], line.following])[:LOOKAHEAD]
+        yield from _read_text(line, part, rest)
+
+
+def _read_text(line: Line, text: bytes, rest: bytes) -> Iterator[Found]:
+    hits = sorted({number for _, number in _words().hits(text)})
+    if not hits:
+        return
+    prefix = peel_all(text, line.envelope.reading, line.envelope.host)
+    said = Said(line, prefix, rest)
+    done: set[str] = set()
+    for number in hits:
+        rule = RULES[number]
+        if rule.only and rule.only in done:
+            continue
+        for found in rule.shape.finditer(prefix.message):
+            rows = _rows(rule, rule.row(found, said))
+            for row in rows:
+                done.add(rule.only)
+                yield _found(line, row, prefix, rule.mark)
+            if rule.only and rule.only in done:
+                break
+
+
+def _rows(_rule: Rule, made: Made | Iterable[Made] | None) -> Iterable[Made]:
+    if made is None:
+        return ()
+    return (made,) if isinstance(made, (TrainingStep, TrainingEvent)) else made
+
+
+def _found(line: Line, row: Made, prefix: Prefix, mark: str) -> Found:
+    if isinstance(row, TrainingEvent):
+        row.message = prefix.message[:_MOST_MESSAGE].decode("utf-8", "backslashreplace")
+        row.host_raw = row.host_raw or prefix.host
+        row.rank = prefix.rank if row.rank is None else row.rank
+        row.local_rank = prefix.local_rank if row.local_rank is None else row.local_rank
+        row.count = prefix.repeated
+    else:
+        row.copies = prefix.repeated
+    return Found(row, prefix.reading, line.offset, mark)
+
+
+def detects(head: Head) -> float:
+    """How sure the head of a file is training output: by the records in it."""
+    hits = {number for _, number in _words().hits(head.data)}
+    steps = sum(1 for text in head.lines(200) if any(isinstance(found.row, TrainingStep) for found in _try(text)))
+    return 0.9 if steps else 0.3 + 0.05 * min(10, len(hits)) if len(hits) > 1 else 0.0
+
+
+def _try(text: bytes) -> Iterator[Found]:
+    from aftershock.parsers.envelopes import unwrap  # noqa: PLC0415 - only at the beginning of a file
+
+    for item in read(Line(0, text, unwrap(text))):
+        if isinstance(item, Found):
+            yield item
+
+
+FORMAT = LineFormat(
+    name="training",
+    doc="""The output of training runs: steps, checkpoints, validation, starts and ends of workers, restarts, and
+    errors by class, as trainers, launchers and libraries print them, of many ranks in one file or of one.""",
+    url="https://github.com/NVIDIA/Megatron-LM",
+    tables=("training_steps", "training_events", "checkpoints"),
+    detects=detects,
+    signatures=SIGNATURES,
+    read=read,
+    settle=settle,
+    samples=all_samples(),
+    non_samples=all_non_samples(),
+    everywhere=False,
+)

@@ -1,0 +1,1 @@
+"""Faults: what went wrong, by class of the failure taxonomy. A file for each domain."""

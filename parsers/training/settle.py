@@ -1,0 +1,21 @@
+"""What follows from several lines of one file of training output.
+
+Equal steps of many ranks are one row, begins and ends of saves are checkpoints, errors of many ranks are one event with
+their ranks, and who is a victim is told by what stands around.
+"""
+
+from __future__ import annotations
+
+from aftershock.parsers.formats import Found
+from aftershock.parsers.training.errors import join_errors
+from aftershock.parsers.training.saves import checkpoints_of
+from aftershock.parsers.training.steps import join_steps
+from aftershock.schemas.events import TrainingEvent
+from aftershock.schemas.training import TrainingStep
+
+
+def settle(found: list[Found]) -> list[Found]:
+    """The rows of one source, in the order of their offsets, joined."""
+    steps = join_steps([item for item in found if isinstance(item.row, TrainingStep)])
+    events = join_errors([item for item in found if isinstance(item.row, TrainingEvent)])
+    return [*steps, *events, *checkpoints_of(events)]
