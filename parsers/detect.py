@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple
 
+from aftershock.parsers.column_map import ColumnMap
 from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.formats import DocumentFormat, Head, LineFormat
 from aftershock.parsers.registry import document_formats, formats_named, line_formats
@@ -39,6 +40,10 @@ class Detected(NamedTuple):
     formats: tuple[LineFormat, ...] = ()
     reason: str | None = None
 
+    def mapped(self, column_map: ColumnMap | None) -> Detected:
+        """The same for a table that a map describes."""
+        return self._replace(document=self.document.mapped(column_map)) if self.document else self
+
 
 def detect(head: Head, forced: str | None = None) -> Detected:
     """Recognise a file by its head; ``forced`` is a format name that the user stated."""
@@ -46,7 +51,7 @@ def detect(head: Head, forced: str | None = None) -> Detected:
         return Detected("refused", reason="empty file")
     refusal = _not_text(head.data)
     if refusal:
-        return Detected("refused", forced, reason=refusal)
+        return _binary(head, forced) or Detected("refused", forced, reason=refusal)
     if forced:
         return _forced(head, forced)
     if _is_plain_log(head):
@@ -84,6 +89,14 @@ def rebuild(how: str, name: str | None, *, forced: bool) -> Detected:
         return Detected("document", name, document=next(f for f in document_formats() if f.name == name))
     formats = tuple(f for f in line_formats() if f.name == name) if forced else _formats_beside(name)
     return Detected("lines", name, formats=formats)
+
+
+def _binary(head: Head, forced: str | None) -> Detected | None:
+    """The document that begins with these bytes, if it is one that is no text."""
+    named = formats_named(forced) if forced else document_formats()
+    known = (fmt for fmt in named if isinstance(fmt, DocumentFormat) and head.data.startswith(fmt.magics))
+    best = max(known, key=lambda fmt: (fmt.detects(head), fmt.name), default=None)
+    return Detected("document", best.name, document=best) if best else None
 
 
 def _score(entry: tuple[float, str, object]) -> tuple[float, str]:

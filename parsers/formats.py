@@ -8,10 +8,12 @@ envelope they stand in. A :class:`DocumentFormat` reads a whole stream in order:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 from aftershock.parsers.clock import NO_CLOCK, Reading
+from aftershock.parsers.column_map import ColumnMap
 from aftershock.schemas.columns import Row
 
 
@@ -178,6 +180,8 @@ class DocumentFormat:
         in ``Found.format``; marks tell the clocks on the way.
     aliases: fixed names in the configuration that this format answers to as well.
     holds_files: it only cuts a text into files within a file, which are recognised each for itself.
+    read_mapped: the same as ``read`` for a table whose columns have the names that a map tells.
+    magics: first bytes of the binary files that it reads.
     """
 
     name: str
@@ -191,6 +195,14 @@ class DocumentFormat:
     settle: Callable[[list[Found]], list[Found]] = nothing_settled
     aliases: tuple[str, ...] = field(default=())
     holds_files: bool = False
+    read_mapped: Callable[[BinaryIO, ColumnMap], Iterator[Found | Refused | Mark]] | None = None
+    magics: tuple[bytes, ...] = ()
+
+    def mapped(self, column_map: ColumnMap | None) -> DocumentFormat:
+        """This format for the tables that a map describes; itself if there is no map, or none for it."""
+        if column_map is None or self.read_mapped is None:
+            return self
+        return replace(self, read=partial(self.read_mapped, column_map=column_map))
 
 
 Format = LineFormat | DocumentFormat

@@ -11,6 +11,7 @@ from typing import BinaryIO, Final, cast
 import xxhash
 
 from aftershock.parsers.blocks import REACH, BlockResult, Window, read_block, read_blocks
+from aftershock.parsers.column_map import ColumnMap
 from aftershock.parsers.detect import HEAD_BYTES, Detected, detect
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Mark, Refused
 from aftershock.parsers.redact import redact_bytes, redact_row
@@ -35,6 +36,7 @@ class SourceFile:
     """An input file.
 
     path: how to open it; source: its name in the tables; format: as the user stated; refused: why it is not opened.
+    column_map: how it names the columns of a table, if the user stated that.
     """
 
     path: str
@@ -42,6 +44,7 @@ class SourceFile:
     size: int | None = None
     format: str | None = None
     refused: str | None = None
+    column_map: ColumnMap | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ def look(file: SourceFile, opener: Opener = open_local) -> Opened:
         return Opened(file, compression, Detected("refused", reason=str(error)))
     except OSError as error:
         return Opened(file, None, Detected("refused", reason=f"cannot be read: {error.strerror or error}"))
-    return Opened(file, compression, detect(Head(base_name(file.source), data), file.format))
+    detected = detect(Head(base_name(file.source), data), file.format)
+    return Opened(file, compression, detected.mapped(file.column_map))
 
 
 def base_name(source: str) -> str:
