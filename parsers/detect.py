@@ -87,7 +87,8 @@ def rebuild(how: str, name: str | None, *, forced: bool) -> Detected:
     """What :func:`detect` said, from its names (formats themselves do not travel between workers)."""
     if how == "document":
         return Detected("document", name, document=next(f for f in document_formats() if f.name == name))
-    formats = tuple(f for f in line_formats() if f.name == name) if forced else _formats_beside(name)
+    named = (f for f in line_formats() if name == f.name or name in f.aliases)
+    formats = tuple(named) if forced else _formats_beside(name)
     return Detected("lines", name, formats=formats)
 
 

@@ -156,6 +156,7 @@ class LineFormat:
         ``clock.micros_between``, so that the answer does not hang on a zone.
     everywhere: whether its records are looked for in every log; else not in a system's own logs, where words such as
         error and step mean other things.
+    aliases: formats among whose lines its own stand: a file that is forced to one of those is read for these too.
     """
 
     name: str
@@ -169,6 +170,7 @@ class LineFormat:
     non_samples: tuple[str, ...]
     settle: Callable[[list[Found]], list[Found]] = nothing_settled
     everywhere: bool = True
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -70,7 +70,7 @@ def _module_names() -> dict[str, str]:
 
 def formats_named(name: str) -> tuple[Format, ...]:
     """The formats that answer to a name of the configuration: usually one, more where a tool has several outputs."""
-    return tuple(f for f in formats() if f.name == name or name in getattr(f, "aliases", ()))
+    return tuple(f for f in formats() if f.name == name or name in f.aliases)
 
 
 def known_names() -> list[str]:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aftershock.parsers.clock import SECOND, Reading
+from aftershock.parsers.detect import detect, rebuild
 from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.formats import Found, Head, Line, Refused
 from aftershock.parsers.scan import scanner_for
@@ -202,6 +203,12 @@ def test_a_training_log_is_not_claimed() -> None:
     assert detects(Head("train.log", f"{steps}{CANCEL}\n".encode())) == 0.0
     assert detects(Head("slurm-7.out", f"{CANCEL}\nsrun: Job step aborted: Waiting up to 32\n".encode())) > 0
     assert detects(Head("empty", b"")) == 0.0
+
+
+def test_a_file_that_is_forced_to_be_a_training_log_is_read_for_these_lines_too() -> None:
+    forced = detect(Head("train.log", b"step 1\n"), "training")
+    assert FORMAT in forced.formats
+    assert FORMAT in rebuild("lines", "training", forced=True).formats
 
 
 @given(st.text(max_size=80), st.sampled_from(["", "srun: error: a1: ", "slurmstepd: error: *** JOB ", "salloc: Job "]))
