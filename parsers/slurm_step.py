@@ -369,6 +369,7 @@ FORMAT: Final = LineFormat(
     doc="What slurmstepd, srun, salloc and sbatch write into the output of a job: cancels, exits of tasks, lost hosts.",
     url="https://slurm.schedmd.com/srun.html",
     tables=("scheduler_events", "node_events"),
+    everywhere=False,
     aliases=("training",),
     detects=detects,
     signatures=(
