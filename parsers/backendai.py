@@ -78,7 +78,8 @@ def _simple_agent(match: re.Match[str]) -> bool:
 def _unwrapped(line: Line) -> tuple[str | None, Reading, bool]:
     """The message, its clock, and whether what stands before it names a logger of Backend.AI."""
     envelope = line.envelope
-    data = envelope.message.strip()
+    # What is indented belongs to the line above it: a traceback quotes the code that printed a line like this.
+    data = envelope.message.rstrip()
     if data.startswith(b"{"):
         return _from_json(data, envelope.reading)
     console = _CONSOLE.match(data)

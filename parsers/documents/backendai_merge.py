@@ -12,7 +12,7 @@ from aftershock.parsers.formats import Found
 from aftershock.schemas.sessions import Session
 
 # Of several kernels the one that fared worst tells how the session ended.
-_WORST: Final = ("NODE_FAIL", "OUT_OF_MEMORY", "FAILED", "TIMEOUT", "PREEMPTED", "CANCELLED", "UNKNOWN", "COMPLETED")
+_WORST: Final = ("NODE_FAIL", "OUT_OF_MEMORY", "FAILED", "TIMEOUT", "PREEMPTED", "CANCELLED", "COMPLETED", "UNKNOWN")
 
 
 def settle(found: list[Found]) -> list[Found]:

@@ -49,7 +49,8 @@ _STRONG_NAMES: Final = (
 _WEAK_NAMES: Final = (
     "status_info status_data cluster_size requested_slots occupied_slots starts_at terminated_at startup_command "
     "retry_count max_retries retry_policy resource_requested resources_requested resource_group access_key "
-    "vfolder_mounts service_ports batch_timeout user_email kernel_role kernel_status domain_name group_name project_name result agents"
+    "vfolder_mounts service_ports batch_timeout user_email kernel_role "
+    "kernel_status domain_name group_name project_name result agents"
 )
 _KERNEL_NAMES: Final = "cluster_role cluster_idx cluster_hostname kernel_id kernel_host repl_in_port"
 _AGENT_NAMES: Final = "schedulable first_contact lost_at compute_plugins available_slots region"

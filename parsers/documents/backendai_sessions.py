@@ -13,6 +13,7 @@ its tries, not those of the session.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -55,6 +56,7 @@ _PARENT: Final = ("parent_session_id", "parent_session", "retry_parent_id", "ret
 _HELD: Final = ("occupying_slots", "occupied_slots", "resources_used", "resource_used", "used")
 _ASKED: Final = ("requested_slots", "resources_requested", "resource_requested", "requested")
 _KERNELS: Final = ("containers", "kernels", "compute_containers", "kernel_nodes")
+_AGENT: Final = re.compile(r"[A-Za-z0-9_][\w.:-]{0,252}\Z", re.ASCII)
 # A session runs when the last of its kernels does, a turn of the scheduler later.
 _OF_KERNEL_ERROR: Final = MINUTE
 
@@ -180,13 +182,15 @@ def _row(members: Mapping[str, Any], session_id: str, passes: list[list[_Step]],
 
 
 def _place(row: Session, members: Mapping[str, Any], kernels: list[dict[str, Any]], passes: list[list[_Step]]) -> None:
-    """The hosts, and whether it was placed at all."""
+    """The hosts, and whether it was placed at all. What cannot be the id of an agent is none."""
     stated = names_of(_first(members, ("agent_ids", "agents", "agent_list")))
     if not stated:
         agents = (text_of(_first(kernel, ("agent", "agent_id", "kernel_agent"))) for kernel in kernels)
         stated = list(dict.fromkeys(agent for agent in agents if agent)) or stated
     if not stated and (agent := text_of(members.get("kernel_agent"))):
         stated = [agent]
+    if stated:
+        stated = [name for name in stated if _AGENT.match(name)] or None
     chosen = _time_of(passes[-1], STARTING | ACTIVE) if passes else None
     if row.start_time is None and stated and row.state != "PENDING":
         row.start_time = chosen

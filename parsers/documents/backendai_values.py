@@ -35,6 +35,7 @@ _STAMP: Final = re.compile(
 )
 _NUMBER: Final = re.compile(r"[0-9]{9,19}(?:\.[0-9]{1,9})?\Z")
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}(?:\.0{1,12})?\Z")
+_SLOT: Final = ("resource_type", "resourceType", "slot_name", "slotName", "name")
 _SEPARATORS: Final = re.compile(r"[\s,;|]+")
 
 
@@ -188,7 +189,7 @@ def _amounts(slots: Any) -> Mapping[str, float]:
         slots = slots["entries"]
     if isinstance(slots, list):
         pairs = [
-            (text_of(item.get("resource_type") or item.get("slot_name") or item.get("name")), item.get("quantity"))
+            (next((name for key in _SLOT if (name := text_of(item.get(key)))), None), item.get("quantity"))
             for item in slots
             if isinstance(item, dict)
         ]
