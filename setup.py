@@ -66,6 +66,8 @@ setup(
             "setuptools>=77,<90",
             "pandas>=2.1,<4",
             "duckdb>=1.1,<3",
+            # The published types of the API: what tests feed the Kubernetes format is checked with them.
+            "kubernetes>=30,<36",
         ],
     },
     entry_points={"console_scripts": ["aftershock = aftershock.cli:main"]},
