@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from aftershock.parsers.documents.json_records import json_start, load_record, records_of
+from aftershock.parsers.documents.json_records import json_start
 from aftershock.parsers.documents.kubernetes.audit import audit_rows, is_audit
 from aftershock.parsers.documents.kubernetes.event_words import JOB_KINDS
 from aftershock.parsers.documents.kubernetes.events import event_rows
@@ -25,6 +25,7 @@ from aftershock.parsers.documents.kubernetes.objects import JsonObject, kind_of,
 from aftershock.parsers.documents.kubernetes.pods import pod_rows
 from aftershock.parsers.documents.kubernetes.samples import NON_SAMPLES, SAMPLES
 from aftershock.parsers.documents.kubernetes.settling import settle
+from aftershock.parsers.documents.kubernetes.stream import objects_of
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused
 
 _KINDS: Final = "|".join(sorted({"Event", "Node", "Pod", *JOB_KINDS}))
@@ -45,15 +46,11 @@ def detects(head: Head) -> float:
 
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:
     """The rows of each object; what is joined of them is joined when the source is settled."""
-    for element in records_of(stream, ("items",)):
-        if isinstance(element, Refused):
-            yield element._replace(reason=f"kubernetes: {element.reason}")
-            continue
-        record = load_record(element)
-        if record is None:
-            yield Refused(element.offset, len(element.data), "kubernetes: not JSON", element.data[:512])
-            continue
-        yield from _rows(record, element.offset)
+    for record in objects_of(stream):
+        if isinstance(record, Refused):
+            yield record._replace(reason=f"kubernetes: {record.reason}")
+        else:
+            yield from _rows(record.data, record.offset)
 
 
 def _rows(record: JsonObject, offset: int) -> Iterator[Found]:

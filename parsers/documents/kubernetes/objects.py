@@ -98,6 +98,8 @@ class Meta:
 
     def said(self, *keys: str) -> str | None:
         """The first of these labels or annotations that is set. Exporters write dots in keys as underscores."""
+        if not self.labels and not self.annotations:
+            return None
         for key in keys:
             for words in (self.labels, self.annotations):
                 value = words.get(key, words.get(key.replace(".", "_")))
