@@ -87,6 +87,8 @@ def _unwrapped(line: Line) -> tuple[str | None, Reading, bool]:
         message = data[console.end() :].decode("utf-8", "backslashreplace")
         return message, clocks_together(envelope.reading, _console_reading(console)), True
     simple = _SIMPLE.match(data)
+    if simple is None and envelope.names == ("plain",):
+        return None, NO_CLOCK, False
     message = (data[simple.end() :] if simple else data).decode("utf-8", "backslashreplace")
     return message, envelope.reading, False
 

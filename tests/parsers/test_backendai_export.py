@@ -193,6 +193,7 @@ def test_retries_and_designated_agents() -> None:
     row = one(session(retry_chain=[S2, S1], designated_agent_ids=[]))
     assert (row.retry_of, row.designated_hosts) == (S2, None)
     assert one(session(parent_session_id=S1)).retry_of is None
+    assert one(session(designated_agent_ids=["i-A1.lab.example"])).designated_hosts == ["i-a1"]
 
 
 @pytest.mark.parametrize(
