@@ -6,6 +6,7 @@ line is a reject. A block in which no line starts owns nothing. What comes out d
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final
@@ -14,9 +15,10 @@ import numpy as np
 import xxhash
 
 from aftershock.parsers.envelopes import unwrap
-from aftershock.parsers.formats import LOOKAHEAD, Found, Line, Mark, Refused
+from aftershock.parsers.formats import LOOKAHEAD, Envelope, Found, Line, Mark, Refused
 from aftershock.parsers.inner_lines import read_line
 from aftershock.parsers.redact import redact_row
+from aftershock.parsers.runs import Runs
 from aftershock.parsers.scan import HIDDEN, Scanner
 from aftershock.parsers.streams import StreamError
 from aftershock.parsers.surroundings import REACH, is_alone, look_around
@@ -103,10 +105,11 @@ class Window:
             self.base = before
 
 
-def read_block(window: Window, begin: int, stop: int, scanner: Scanner) -> BlockResult:
+def read_block(window: Window, begin: int, stop: int, scanner: Scanner, gap: int | None = None) -> BlockResult:
     """Read the lines that start in [begin, stop).
 
     ``window`` must hold the byte before ``begin`` (unless it is 0), and should hold the REACH bytes before it.
+    ``gap``: of bursts, in microseconds, if what repeats is folded anyway: then long runs of it are counted, not read.
     """
     result = BlockResult()
     window.fill(stop + REACH + LOOKAHEAD)  # more than most last lines need: one read for the whole block
@@ -130,13 +133,13 @@ def read_block(window: Window, begin: int, stop: int, scanner: Scanner) -> Block
         end = last - 1
     if end >= first:
         window.fill(end + 1 + REACH)
-        _read_owned(window, first, end, scanner, result)
+        _read_owned(window, first, end, scanner, gap, result)
         if window.ended and window.until <= end + 1 and not too_long:
             _mark_last(window, first, end, result)
     return result
 
 
-def read_blocks(stream: BinaryIO, size: int, scanner: Scanner) -> Iterator[BlockResult]:
+def read_blocks(stream: BinaryIO, size: int, scanner: Scanner, gap: int | None = None) -> Iterator[BlockResult]:
     """Read a stream from its beginning to its end in blocks of ``size`` bytes; memory is bounded by the block.
 
     Raises:
@@ -145,7 +148,7 @@ def read_blocks(stream: BinaryIO, size: int, scanner: Scanner) -> Iterator[Block
     window = Window(stream, 0)
     begin = 0
     while True:
-        yield read_block(window, begin, begin + size, scanner)
+        yield read_block(window, begin, begin + size, scanner, gap)
         window.fill(begin + size + 1)
         if window.ended and window.until <= begin + size:
             break
@@ -183,7 +186,7 @@ def _too_long(offset: int, excerpt: bytes) -> Refused:
     return Refused(offset, 0, f"line longer than {SPAN} bytes", excerpt)
 
 
-def _read_owned(window: Window, first: int, end: int, scanner: Scanner, result: BlockResult) -> None:
+def _read_owned(window: Window, first: int, end: int, scanner: Scanner, gap: int | None, result: BlockResult) -> None:
     data, base = window.data, window.base
     newlines, long_lines = _count_lines(data, first - base, end - base)
     result.lines += newlines + 1
@@ -192,7 +195,8 @@ def _read_owned(window: Window, first: int, end: int, scanner: Scanner, result: 
     skip = {at for at, _ in long_lines}
     with memoryview(data) as view:
         hits = scanner.hits(view[first - base : end - base])
-    _read_hits(data, base, first - base, end - base, hits, scanner, skip, result)
+    runs = None if gap is None else Runs(data, base, end - base, gap)
+    _read_hits(data, base, first - base, end - base, hits, scanner, skip, runs, result)
     _mark_lines(data, base, first - base, end - base, skip, result)
 
 
@@ -229,6 +233,7 @@ def _read_hits(
     hits: list[tuple[int, int]],
     scanner: Scanner,
     skip: set[int],
+    runs: Runs | None,
     result: BlockResult,
 ) -> None:
     """Read every line that a signature was found in: once, with all formats that it may belong to."""
@@ -238,13 +243,22 @@ def _read_hits(
         begin = data.rfind(b"\n", first, at) + 1 or first
         stop = data.find(b"\n", at, end)
         stop = end if stop < 0 else stop
+        run = None if runs is None else runs.at(begin)
+        if run is not None:
+            result.found += run.found
+            result.records += run.records
+            i = bisect.bisect_right(hits, (run.stop - first, HIDDEN), i)
+            continue
         wanted: list[int] = []
         while i < len(hits) and first + hits[i][0] - 1 <= stop:
             if hits[i][1] not in wanted:
                 wanted.append(hits[i][1])
             i += 1
         if begin not in skip:
-            _read_line(data, base, begin, stop, wanted, scanner, result)
+            number = len(result.found)
+            envelope = _read_line(data, base, begin, stop, wanted, scanner, result)
+            if runs is not None:
+                runs.note(begin, envelope, result.found[number:])
 
 
 def _read_line(
@@ -255,14 +269,16 @@ def _read_line(
     wanted: list[int],
     scanner: Scanner,
     result: BlockResult,
-) -> None:
+) -> Envelope | None:
+    """Read one line. Gives its envelope, None if lines around it had a say, or something in it was refused."""
     text = bytes(data[begin:stop]).rstrip(b"\r")
     envelope = unwrap(text)
-    if not is_alone(envelope, data, begin):
+    alone = is_alone(envelope, data, begin)
+    if not alone:
         before, after = bytes(data[max(0, begin - REACH) : begin]), bytes(data[stop : stop + REACH])
         whole = look_around(text, envelope, before, after)
         if whole is None:
-            return
+            return None
         if whole is not envelope:
             envelope, wanted = whole, [HIDDEN]
     line = Line(base + begin, text, envelope, bytes(data[stop + 1 : stop + 1 + LOOKAHEAD]))
@@ -273,10 +289,12 @@ def _read_line(
         name = scanner.formats[index].name
         if isinstance(item, Refused):
             result.refused.append((name, item))
+            alone = False
         else:
             item.format = name
             redact_row(item.row)
             result.found.append(item)
+    return envelope if alone else None
 
 
 def _mark_lines(data: bytearray, base: int, first: int, end: int, skip: set[int], result: BlockResult) -> None:

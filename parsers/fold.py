@@ -113,6 +113,11 @@ def position_of(reading: Reading, axis: str) -> int:
     return position
 
 
+def _order(reading: Reading, axis: str) -> tuple[int, int, str]:
+    """Of clocks that agree, the one that says more: the latest does not hang on the order in which lines came."""
+    return position_of(reading, axis), -1 if reading.boot is None else reading.boot, reading.text or ""
+
+
 def _lives(items: Sequence[Found]) -> list[int]:
     """For each record, in the order of the file, in which life of its host or driver it stands.
 
@@ -149,7 +154,7 @@ def _absorb(into: Found, item: Found, axis: str, gap: int) -> bool:
     count = _count(into) + _count(item)
     until = max(place if at is None else at for place, at in ((into.offset, into.until), (item.offset, item.until)))
     if axis != "place":
-        into.last = max((into.last or into.reading, item.last or item.reading), key=lambda r: position_of(r, axis))
+        into.last = max((into.last or into.reading, item.last or item.reading), key=lambda r: _order(r, axis))
     if (b_first, item.offset) < (a_first, into.offset):
         into.row, into.reading, into.offset = item.row, item.reading, item.offset
     into.row.count = count  # type: ignore[attr-defined]

@@ -84,13 +84,15 @@ def base_name(source: str) -> str:
     return source.rstrip("/").rsplit("/", 1)[-1]
 
 
-def read_range(opened: Opened, begin: int, stop: int, opener: Opener = open_local) -> BlockResult:
-    """The lines of a splittable source that start in [begin, stop)."""
+def read_range(
+    opened: Opened, begin: int, stop: int, opener: Opener = open_local, gap: int | None = None
+) -> BlockResult:
+    """The lines of a splittable source that start in [begin, stop). ``gap``: see :func:`read_block`."""
     with opener(opened.file.path) as stream:
         base = max(0, begin - REACH)
         stream.seek(base)
         window = Window(stream, base)
-        result = read_block(window, begin, stop, scanner_for(opened.detected.formats))
+        result = read_block(window, begin, stop, scanner_for(opened.detected.formats), gap)
     if begin <= window.until < stop:
         # The plan cut the file by its size: what was there then is gone (copytruncate, or a writer that began again).
         reason = f"the file became shorter while it was read: {stop - window.until} bytes of this part are missing"
@@ -98,12 +100,12 @@ def read_range(opened: Opened, begin: int, stop: int, opener: Opener = open_loca
     return result
 
 
-def read_whole(opened: Opened, opener: Opener = open_local) -> Iterator[BlockResult]:
+def read_whole(opened: Opened, opener: Opener = open_local, gap: int | None = None) -> Iterator[BlockResult]:
     """All of a source, as a stream, in the order of its offsets. Damage ends it with a refusal, never with an error."""
     done = 0
     try:
         with opener(opened.file.path) as raw:
-            for block in read_stream(decompressed(raw, opened.compression), opened.detected):
+            for block in read_stream(decompressed(raw, opened.compression), opened.detected, gap):
                 done += block.bytes
                 yield block
     except StreamError as error:
@@ -112,12 +114,12 @@ def read_whole(opened: Opened, opener: Opener = open_local) -> Iterator[BlockRes
         yield _failed(opened, done, f"cannot be read: {error.strerror or error}")
 
 
-def read_stream(stream: BinaryIO, detected: Detected) -> Iterator[BlockResult]:
+def read_stream(stream: BinaryIO, detected: Detected, gap: int | None = None) -> Iterator[BlockResult]:
     """All of an opened, decompressed stream."""
     if detected.how == "document" and detected.document is not None:
         yield from _read_document(stream, detected.document)
     else:
-        yield from read_blocks(stream, STREAM_BLOCK, scanner_for(detected.formats))
+        yield from read_blocks(stream, STREAM_BLOCK, scanner_for(detected.formats), gap)
 
 
 def reject_of(source: str, format_name: str | None, refused: Refused) -> Reject:

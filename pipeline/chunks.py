@@ -15,14 +15,17 @@ def read_chunk(chunk: Chunk, burst_gap: int) -> Iterator[BlockResult]:
     opened = chunk.opened()
     opener = opener_of(chunk.path)
     if chunk.is_whole:
-        blocks: Iterable[BlockResult] = read_whole(opened, opener)
+        blocks: Iterable[BlockResult] = read_whole(opened, opener, burst_gap)
     else:
-        blocks = [read_range(opened, chunk.begin, chunk.stop, opener)]
+        blocks = [read_range(opened, chunk.begin, chunk.stop, opener, burst_gap)]
     for block in blocks:
         block.found = fold(block.found, burst_gap)
         yield block
 
 
 def read_chunk_at_once(chunk: Chunk, burst_gap: int) -> BlockResult:
-    """The same for a chunk of a split source, which is one block."""
-    return next(read_chunk(chunk, burst_gap))
+    """The same as one result: for a chunk of a split source, which is one block, and for a source that is small."""
+    result = BlockResult()
+    for block in read_chunk(chunk, burst_gap):
+        result.add(block)
+    return result
