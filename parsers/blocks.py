@@ -258,7 +258,7 @@ def _read_hits(
             number = len(result.found)
             envelope = _read_line(data, base, begin, stop, wanted, scanner, result)
             if runs is not None:
-                runs.note(begin, envelope, result.found[number:])
+                runs.note(begin, stop, envelope, result.found[number:])
 
 
 def _read_line(

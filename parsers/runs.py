@@ -35,8 +35,8 @@ _MOST_BYTES: Final = 8 << 10
 _FEWEST: Final = 4
 # Bytes that are compared at once.
 _PIECE: Final = 1 << 20
-# The last bytes of a unit, by which most units that are none are told.
-_TAIL: Final = 24
+# Lines that are read before another comparison is tried where one was in vain: twice as many each time, up to these.
+_MOST_PAUSE: Final = 64
 
 # Stamps at the beginning of a line, as far as their digits may differ from line to line: the date may not.
 _STAMPS: Final = re.compile(
@@ -68,11 +68,12 @@ _NAMES: Final = re.compile(rb'(?<!\\)"(?:__CURSOR|__SEQNUM)" ?: ?"([^"\\\n]{0,40
 
 
 class _Read(NamedTuple):
-    """A line that was read: where it starts in the data, its envelope, and what it gave."""
+    """A line that was read: where it starts in the data, its envelope, what it gave, and where its message stands."""
 
     begin: int
     envelope: Envelope | None
     found: tuple[Found, ...]
+    message: slice
 
 
 class _Unit(NamedTuple):
@@ -103,30 +104,45 @@ class Runs:
         self._gap = gap
         self._reads: deque[_Read] = deque(maxlen=_MOST_RECORDS)
         self._hopeless_until = 0
+        self._pause = 1
+        self._paused = 0
 
-    def note(self, begin: int, envelope: Envelope | None, found: list[Found]) -> None:
+    def note(self, begin: int, stop: int, envelope: Envelope | None, found: list[Found]) -> None:
         """A line was read. ``envelope``: None if it does not stand for itself, or something in it was refused."""
-        self._reads.append(_Read(begin, envelope, tuple(found)))
+        at = -1
+        if envelope is not None:
+            at = self._data.rfind(envelope.message, begin, stop)
+        if envelope is None or at < 0:  # escaped, or in colours: it is not told from its stamps
+            self._reads.append(_Read(begin, None, (), slice(begin, stop)))
+        else:
+            self._reads.append(_Read(begin, envelope, tuple(found), slice(at, at + len(envelope.message))))
 
     def at(self, begin: int) -> Run | None:
         """The run that begins with the line at ``begin``, which was not read yet."""
         if begin < self._hopeless_until:
             return None
+        if self._paused:
+            self._paused -= 1
+            return None
         for count in range(1, len(self._reads) + 1):
-            start = self._reads[-count].begin
-            length = begin - start
-            if length > _MOST_BYTES or self._reads[-count].envelope is None:
+            first = self._reads[-count]
+            length = begin - first.begin
+            if length > _MOST_BYTES or first.envelope is None:
                 return None
-            if self._may_repeat(begin, length):
-                unit = self._unit(start, begin, count)
-                run = self._count(unit) if unit is not None else None
-                if run is not None:
-                    return run
+            if not (self._repeats(first.message, length) and self._repeats(self._reads[-1].message, length)):
+                continue
+            unit = self._unit(first.begin, begin, count)
+            run = self._count(unit) if unit is not None else None
+            if run is not None:
+                self._pause = 1
+                return run
+            self._paused, self._pause = self._pause, min(2 * self._pause, _MOST_PAUSE)
+            return None
         return None
 
-    def _may_repeat(self, begin: int, length: int) -> bool:
-        data, tail = self._data, min(_TAIL, length)
-        return data[begin + length - tail : begin + length] == data[begin - tail : begin]
+    def _repeats(self, message: slice, length: int) -> bool:
+        """Whether a message stands behind itself again, at the distance of a unit."""
+        return self._data[message] == self._data[message.start + length : message.stop + length]
 
     def _unit(self, start: int, begin: int, count: int) -> _Unit | None:
         reads = tuple(self._reads)[-count:]
@@ -146,8 +162,8 @@ class Runs:
             return None
         clocks, names = _spans(text)
         for read in reads:
-            if read.envelope is not None and not _is_outside(text, read.begin - start, read.envelope.message, clocks):
-                return None
+            if any(a < read.message.stop - start and b > read.message.start - start for a, b in clocks):
+                return None  # what looks like a stamp stands in a message
         return _Unit(start, len(text), reads, clocks, names)
 
     def _count(self, unit: _Unit) -> Run | None:
@@ -243,15 +259,6 @@ def _spans(text: bytes) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
             clocks += [stamps.span(name) for name in stamps.groupdict() if stamps[name] is not None]
         at = end + 1
     return clocks, names
-
-
-def _is_outside(text: bytes, line: int, message: bytes, clocks: list[tuple[int, int]]) -> bool:
-    """Whether no stamp stands within the message of a line."""
-    end = text.find(b"\n", line)
-    at = text.rfind(message, line, end)
-    if at < 0:
-        return False  # escaped, or in colours
-    return not any(begin < at + len(message) and stop > at for begin, stop in clocks)
 
 
 def _same_rows(array: Any, unit: _Unit) -> int:
