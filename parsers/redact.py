@@ -56,7 +56,22 @@ _RULES: Final = (
 
 # Columns that hold what somebody typed or printed. Ids, hosts, times and enumerations are not text.
 FREE_TEXT: Final = frozenset(
-    {"message", "reason", "error", "detail", "process", "name", "work_dir", "path", "user", "end_reason", "command"}
+    {
+        "message",
+        "reason",
+        "error",
+        "detail",
+        "process",
+        "name",
+        "work_dir",
+        "path",
+        "user",
+        "end_reason",
+        "command",
+        "text",
+        "verdict",
+        "by",
+    }
 )
 
 

@@ -17,8 +17,10 @@ from aftershock.parsers.formats import SECTION, Format, Found
 from aftershock.parsers.hosts import HostNames
 from aftershock.parsers.kernel.catalog import describe
 from aftershock.parsers.resolve import ClockRules, Resolved, SourceClock
+from aftershock.schemas.changes import Change
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow, GpuError, SchedulerEvent
+from aftershock.schemas.ids import stable_id
 from aftershock.schemas.provenance import Source
 from aftershock.schemas.sessions import Session
 from aftershock.schemas.topology import Gpu, Host
@@ -95,7 +97,7 @@ def _resolved(item: Found, clock: SourceClock, rules: SourceRules) -> Row:
         if isinstance(row, GpuError):
             describe(row, item.format)
     elif isinstance(row, Session):
-        _place_session(row, item, clock)
+        _place_times(row, ("submit_time", "start_time", "end_time"), item, clock)
         row.cluster = rules.cluster or row.cluster
         row.hosts = _names(row.hosts, rules)
         row.excluded_hosts = _names(row.excluded_hosts, rules)
@@ -109,6 +111,12 @@ def _resolved(item: Found, clock: SourceClock, rules: SourceRules) -> Row:
             wall = getattr(row, name)
             if wall is not None:
                 setattr(row, name, clock.resolve(item.offset, item.reading._replace(wall=wall)).time)
+    elif isinstance(row, Change):
+        _place_times(row, ("start_time", "end_time"), item, clock)
+        row.cluster = rules.cluster or row.cluster
+        row.host = rules.names.of(row.host)
+        row.source, row.byte_offset = rules.source, item.offset
+        row.change_id = row.change_id or stable_id("k", rules.source, item.offset)
     elif isinstance(row, (Gpu, Host)):
         row.cluster = rules.cluster or row.cluster
         row.host = rules.names.of(row.host) or rules.names.of(rules.host)
@@ -132,10 +140,10 @@ def _place_event(row: EventRow, item: Found, when: Resolved, clock: SourceClock,
         row.hosts = _names(row.hosts, rules)
 
 
-def _place_session(row: Session, item: Found, clock: SourceClock) -> None:
-    """Resolve the times of a session; its error is that of the least certain of them."""
+def _place_times(row: Session | Change, columns: tuple[str, ...], item: Found, clock: SourceClock) -> None:
+    """Resolve the times of a row that has several; its error is that of the least certain of them."""
     resolved = []
-    for name in ("submit_time", "start_time", "end_time"):
+    for name in columns:
         wall = getattr(row, name)
         if wall is not None:
             resolved.append(clock.resolve(item.offset, item.reading._replace(wall=wall)))

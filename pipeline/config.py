@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from aftershock.parsers.column_map import ColumnMap
+from aftershock.pipeline.config_maps import MAP_KEYS, WrongMap, column_map_of
 from aftershock.pipeline.config_values import (
     Check,
     Wrong,
@@ -78,6 +80,7 @@ class SourceConfig:
 
     host_from, job_id_from: ``file_name``, ``parent_folder``, or a regular expression that is searched in the path
         and has a group ``host`` or ``job_id``.
+    column_map: how a table names what it holds: of ``preset``, ``[sources.columns]`` and the keys beside them.
     """
 
     glob: str
@@ -86,6 +89,7 @@ class SourceConfig:
     year: int | None = None
     host_from: str | None = None
     job_id_from: str | None = None
+    column_map: ColumnMap | None = None
 
     def host_of(self, path: str) -> str | None:
         """The host that wrote the file, as its path says it; None if it does not."""
@@ -205,9 +209,15 @@ class _Reader:
         return self._values(value, (name,), f"[{name}]", checks)
 
     def _values(
-        self, table: Mapping[str, Any], path: KeyPath, title: str, checks: Mapping[str, Check]
+        self,
+        table: Mapping[str, Any],
+        path: KeyPath,
+        title: str,
+        checks: Mapping[str, Check],
+        also: Iterable[str] = (),
     ) -> dict[str, Any]:
-        self._known(table, checks, path, f" in {title}")
+        """The checked values of a table. ``also``: keys that it may have besides, which are read elsewhere."""
+        self._known(table, (*checks, *also), path, f" in {title}")
         return {
             key: self._checked(checks[key], value, (*path, key), f"{key} in {title}") for key, value in table.items()
         }
@@ -244,9 +254,14 @@ class _Reader:
             raise self._error(("sources",), "sources must be tables: write [[sources]] above each")
         for position, table in enumerate(tables):
             path: KeyPath = ("sources", position)
-            values = self._values(table, path, "[[sources]]", _SOURCE)
+            plain = {key: value for key, value in table.items() if key not in MAP_KEYS}
+            values = self._values(plain, path, "[[sources]]", _SOURCE, also=MAP_KEYS)
             if "glob" not in values:
                 raise self._error(path, "[[sources]] without a glob: which files is it about?")
+            try:
+                values["format"], values["column_map"] = column_map_of(table, values.get("format"))
+            except WrongMap as wrong:
+                raise self._error((*path, *wrong.path), str(wrong)) from None
             yield SourceConfig(**values)
 
     def _known(self, table: Iterable[str], known: Iterable[str], path: KeyPath, where: str) -> None:

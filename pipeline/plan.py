@@ -6,13 +6,14 @@ import glob
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from aftershock.parsers.column_map import ColumnMap
 from aftershock.parsers.detect import rebuild
 from aftershock.parsers.redact import redact
 from aftershock.parsers.source import Opened, Opener, SourceFile, look, open_local
-from aftershock.pipeline.config import Config
+from aftershock.pipeline.config import Config, SourceConfig
 from aftershock.pipeline.options import shown
 
 # Large enough that what a chunk costs besides scanning is lost in it, small enough that a few are in memory at once.
@@ -55,6 +56,7 @@ class Chunk(NamedTuple):
     begin: int
     stop: int
     refused: str | None = None
+    column_map: ColumnMap | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -69,8 +71,9 @@ class Chunk(NamedTuple):
     def opened(self) -> Opened:
         """The source as it was recognised when the plan was made."""
         forced = self.format if self.forced else None
-        detected = rebuild(self.how, self.format, forced=self.forced)
-        return Opened(SourceFile(self.path, self.source, self.size, forced), self.compression, detected)
+        detected = rebuild(self.how, self.format, forced=self.forced).mapped(self.column_map)
+        file = SourceFile(self.path, self.source, self.size, forced, column_map=self.column_map)
+        return Opened(file, self.compression, detected)
 
 
 def expand(paths: Sequence[str], config: Config, leave_out: Iterable[str] = ()) -> Inputs:
@@ -148,7 +151,12 @@ def _take(found: tuple[str, os.stat_result], config: Config, inputs: Inputs, see
         return
     seen[status.st_dev, status.st_ino] = path
     rule = config.source_for(path)
-    inputs.files.append(SourceFile(path, shown(path), status.st_size, rule.format if rule else None))
+    inputs.files.append(_stated(SourceFile(path, shown(path), status.st_size), rule))
+
+
+def _stated(file: SourceFile, rule: SourceConfig | None) -> SourceFile:
+    """The file with what the configuration says about it."""
+    return replace(file, format=rule.format, column_map=rule.column_map) if rule else file
 
 
 def _expand_remote(pattern: str, config: Config, inputs: Inputs) -> None:
@@ -165,8 +173,8 @@ def _expand_remote(pattern: str, config: Config, inputs: Inputs) -> None:
         raise MissingInput(f"{redact(pattern)}: no such object")
     for metadata in sorted(found, key=lambda m: m.path):
         rule = config.source_for(metadata.path)
-        forced = rule.format if rule else None
-        inputs.files.append(SourceFile(metadata.path, redact(metadata.path), metadata.size_in_bytes, forced))
+        file = SourceFile(metadata.path, redact(metadata.path), metadata.size_in_bytes)
+        inputs.files.append(_stated(file, rule))
 
 
 def opener_of(path: str) -> Opener:
@@ -189,7 +197,7 @@ def chunks_of(file: SourceFile, chunk_bytes: int = CHUNK_BYTES) -> list[Chunk]:
     forced = file.format is not None
     common = (file.path, file.source, file.size, opened.compression, detected.how, detected.format, forced)
     if not opened.splittable:
-        return [Chunk(*common, 0, -1)]
+        return [Chunk(*common, 0, -1, column_map=file.column_map)]
     size = file.size or 0
     return [Chunk(*common, at, min(at + chunk_bytes, size)) for at in range(0, size, chunk_bytes)]
 

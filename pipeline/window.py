@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from aftershock.schemas.changes import Change
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow
 from aftershock.schemas.sessions import Chain, Exclusion, Retry, Session
@@ -52,6 +53,6 @@ def _span(row: Row) -> tuple[int | None, int | None]:
         return row.time, row.last_time
     if isinstance(row, Session):
         return row.submit_time if row.submit_time is not None else row.start_time, row.end_time
-    if isinstance(row, (Chain, Exclusion)):
+    if isinstance(row, (Chain, Exclusion, Change)):
         return row.start_time, row.end_time
     return None, None

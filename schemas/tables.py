@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from aftershock.schemas.changes import Change
 from aftershock.schemas.columns import Row, Table, table_of
 from aftershock.schemas.events import GpuError, HealthCheck, NodeEvent, SchedulerEvent, TrainingEvent
 from aftershock.schemas.graphs import GraphEdge, GraphNode
@@ -27,6 +28,7 @@ _ROWS: tuple[type[Row], ...] = (
     Chain,
     Exclusion,
     Incident,
+    Change,
     Checkpoint,
     Series,
     Sample,

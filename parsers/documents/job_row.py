@@ -1,0 +1,191 @@
+"""A row of a job table as a session: states, times of one kind, hosts, and what of it cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+from aftershock.parsers.clock import NO_CLOCK, SECOND, ClockKind, Reading
+from aftershock.parsers.column_map import ColumnMap
+from aftershock.parsers.documents.cell_values import (
+    CellClock,
+    hosts_cell,
+    number_cell,
+    text_cell,
+    time_cell,
+    truth_cell,
+    whole_cell,
+)
+from aftershock.parsers.documents.table_records import TableRecord
+from aftershock.parsers.formats import Found, Refused
+from aftershock.parsers.slurm_words import exit_pair, job_state
+from aftershock.schemas.sessions import SESSION_STATES, Session
+
+_EXCERPT: Final = 512
+_TIMES: Final = ("end_time", "start_time", "submit_time")
+_UTC: Final = frozenset({"epoch", "zoned"})
+
+# What other schedulers call the states, where the word has one meaning. "Killed" and "stopped" have several.
+_WORDS: Final = {
+    "succeeded": "COMPLETED",
+    "success": "COMPLETED",
+    "successful": "COMPLETED",
+    "done": "COMPLETED",
+    "complete": "COMPLETED",
+    "finished": "COMPLETED",
+    "pass": "COMPLETED",
+    "passed": "COMPLETED",
+    "error": "FAILED",
+    "failure": "FAILED",
+    "fail": "FAILED",
+    "canceled": "CANCELLED",
+    "oom": "OUT_OF_MEMORY",
+    "oomkilled": "OUT_OF_MEMORY",
+    "timed out": "TIMEOUT",
+    "timedout": "TIMEOUT",
+    "node failure": "NODE_FAIL",
+    "queued": "PENDING",
+    "waiting": "PENDING",
+    "submitted": "PENDING",
+    "evicted": "PREEMPTED",
+}
+# States of jobs that may never have got hosts.
+_UNPLACED: Final = frozenset({"PENDING", "CANCELLED", "DEADLINE"})
+_OPEN: Final = frozenset({"PENDING", "RUNNING"})
+
+T = TypeVar("T")
+
+
+def session_of(record: TableRecord, mapped: ColumnMap) -> Iterator[Found | Refused]:
+    """The session of a row, and a refusal for each of its cells that cannot be read (that column is then null)."""
+    row = _Row(record.values, mapped)
+    job_id = text_cell(record.values.get("job_id"))
+    if job_id is None:
+        yield _refused(record, "a row without a job id")
+        return
+    state, printed = row.state()
+    times, reading = row.times()
+    hosts = row.cell("hosts", lambda value: hosts_cell(value, mapped.host_separator))
+    elapsed = row.cell("duration_s", number_cell)
+    if times["start_time"] is not None and times["end_time"] is not None:
+        if times["end_time"] < times["start_time"]:
+            row.problems.append("end_time is before start_time")
+            times["end_time"] = None
+        elif state not in _OPEN:
+            elapsed = (times["end_time"] - times["start_time"]) / SECOND
+    placed = _is_placed(record.values, state, hosts, elapsed, times["start_time"])
+    exit_code, exit_signal = row.exit()
+    session = Session(
+        job_id=job_id,
+        raw_job_id=row.text("raw_job_id") or job_id,
+        attempt=row.cell("attempt", whole_cell),
+        cluster=row.text("cluster"),
+        scheduler=row.text("scheduler"),
+        name=row.text("name"),
+        user=row.text("user"),
+        work_dir=row.text("work_dir"),
+        partition=row.text("partition"),
+        hosts=hosts if placed else [],
+        n_hosts=(len(hosts) if hosts else row.count("n_hosts")) if placed else 0,
+        n_gpus=row.count("n_gpus"),
+        submit_time=times["submit_time"],
+        start_time=times["start_time"] if placed else None,
+        end_time=times["end_time"] if state not in _OPEN else None,
+        duration_s=elapsed if placed and elapsed is not None and elapsed >= 0 else None,
+        state=state,
+        exit_code=exit_code,
+        exit_signal=exit_signal,
+        end_reason=row.text("end_reason") or printed,
+        cancelled_by=row.text("cancelled_by"),
+        planned=row.cell("planned", truth_cell),
+        excluded_hosts=row.cell("excluded_hosts", lambda value: hosts_cell(value, mapped.host_separator)),
+        designated_hosts=row.cell("designated_hosts", lambda value: hosts_cell(value, mapped.host_separator)),
+        command=row.text("command"),
+        retry_of=row.text("retry_of"),
+    )
+    yield Found(session, reading, record.offset)
+    for problem in row.problems:
+        yield _refused(record, problem)
+
+
+def _refused(record: TableRecord, reason: str) -> Refused:
+    return Refused(record.offset, len(record.raw), f"job_table: {reason}", record.raw[:_EXCERPT])
+
+
+def _is_placed(
+    values: Mapping[str, Any], state: str | None, hosts: list[str] | None, elapsed: float | None, start: int | None
+) -> bool:
+    """Whether the job got hosts. Only a table that has starts can say that one has none."""
+    if state == "PENDING":
+        return False
+    if start is not None or hosts or elapsed:
+        return True
+    says_none = "start_time" in values and text_cell(values["start_time"]) in (None, "0", "-1")
+    return not (says_none and (state is None or state in _UNPLACED))
+
+
+class _Row:
+    """The cells of a row, and what is wrong with them."""
+
+    def __init__(self, values: Mapping[str, Any], mapped: ColumnMap) -> None:
+        self._values = values
+        self._map = mapped
+        self.problems: list[str] = []
+
+    def text(self, column: str) -> str | None:
+        """A cell as text."""
+        return text_cell(self._values.get(column))
+
+    def cell(self, column: str, read: Callable[[Any], T | None]) -> T | None:
+        """A cell as ``read`` reads it, None if it cannot."""
+        value = self._values.get(column)
+        if value is None:
+            return None
+        try:
+            return read(value)
+        except ValueError as error:
+            self.problems.append(f"{column} is not read: {error}: {str(value)[:64]}")
+            return None
+
+    def count(self, column: str) -> int | None:
+        """A cell as a number of things."""
+        number = self.cell(column, whole_cell)
+        if number is not None and number < 0:
+            return None  # how some write that they do not know
+        return number
+
+    def state(self) -> tuple[str | None, str | None]:
+        """The state, and the printed word where it has no counterpart."""
+        word = self.text("state")
+        if word is None:
+            return None, None
+        mapped = dict(self._map.words).get(word.lower()) or _WORDS.get(word.lower())
+        state = mapped or job_state(word)[0]
+        return (state, None) if state in SESSION_STATES and state != "UNKNOWN" else ("UNKNOWN", word)
+
+    def exit(self) -> tuple[int | None, int | None]:
+        """Exit status and signal; ``1:0`` in one cell is both, as Slurm prints them."""
+        code, signal = exit_pair(self.text("exit_code"))
+        if code is None:
+            code = self.cell("exit_code", whole_cell)
+        return code, signal if signal is not None else self.cell("exit_signal", whole_cell) or None
+
+    def times(self) -> tuple[dict[str, int | None], Reading]:
+        """The times of the row, all of one kind, and the clock that says of which."""
+        times: dict[str, int | None] = dict.fromkeys(_TIMES)
+        kind: ClockKind = "none"
+        first: CellClock | None = None
+        resolution = 1
+        for column in _TIMES:
+            clock = self.cell(column, lambda value: time_cell(value, self._map.time_unit, self._map.time_format))
+            if clock is None:
+                continue
+            if first is not None and not (kind == clock.kind or {kind, clock.kind} <= _UTC):
+                self.problems.append(f"{column} is not read: its clock is not that of the other times")
+                continue
+            first, kind = first or clock, first.kind if first else clock.kind
+            times[column] = clock.wall
+            resolution = max(resolution, clock.resolution)
+        if first is None:
+            return times, NO_CLOCK
+        return times, Reading(kind, first.wall, resolution=resolution, text=first.text or None)
