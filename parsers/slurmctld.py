@@ -9,31 +9,40 @@ the wording is in src/slurmctld of https://github.com/SchedMD/slurm, read here f
 local unless LogTimeFormat gives them a zone. What the log lacks: from 26.05 on it does not tell of jobs that backfill
 starts, and no release tells of ``--exclude``; accounting has both.
 
-The lines are in :mod:`aftershock.parsers.slurmctld_lines`; several of them tell one thing, and
-:mod:`aftershock.parsers.slurmctld_joins` joins them.
+The lines are in :mod:`aftershock.parsers.slurmctld_jobs` and :mod:`aftershock.parsers.slurmctld_hosts`; several of them
+tell one thing, and :mod:`aftershock.parsers.slurmctld_joins` joins them.
+
+With ``LogTimeFormat=clock`` a line begins with the processor time of the controller, and with ``omit`` with nothing:
+such a line without the number of a job is taken only where other lines of its source show whose log it is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from aftershock.parsers.formats import Found, Head, Line, LineFormat, Refused, Sample, expect
 from aftershock.parsers.hostlist import HostListError
-from aftershock.parsers.slurmctld_joins import settle
+from aftershock.parsers.slurmctld_joins import UNSIGNED, settle
 from aftershock.parsers.slurmctld_lines import SIGNATURES, breaks_off, shape_of
 
-# Without an envelope that names the controller only these beginnings are taken: no other program prints them.
+# Without an envelope that names the controller these beginnings are its own, and so is any of its lines that names a
+# job: no other program prints them.
 _UNMISTAKABLE: Final = (
     b"_slurm_rpc_",
     b"_job_complete: ",
     b"sched: Allocate JobId=",
+    b"sched: Allocate SLUID=",
     b"sched: _slurm_rpc_",
     b"sched/backfill: _start_job: ",
     b"update_node: node ",
     b"drain_nodes: node ",
     b"slurmctld version ",
 )
+_NAMES_JOB: Final = re.compile(rb"\b(?:JobI[dD]|SLUID)=\w")
+# LogTimeFormat=clock: microseconds of processor time.
+_PROCESSOR_TIME: Final = re.compile(rb"\[[0-9]{1,19}\] ")
 
 # How many of the first lines have to be the controller's before a file is called its log.
 _ENOUGH: Final = 2
@@ -52,24 +61,31 @@ def read(line: Line) -> Iterator[Found | Refused]:
     envelope = line.envelope
     # In the foreground, as in a container, the controller puts its name before each line.
     text = envelope.message.removeprefix(b"slurmctld: ")
-    known = "slurm" in envelope.names or envelope.tag == "slurmctld" or text is not envelope.message
-    if not known and not (envelope.names == ("plain",) and text.startswith(_UNMISTAKABLE)):
-        return
+    known = envelope.tag == "slurmctld" or text is not envelope.message
+    if not known and "slurm" not in envelope.names:
+        if envelope.names != ("plain",):
+            return
+        text = text[match.end() :] if (match := _PROCESSOR_TIME.match(text)) else text
     message = text.decode("utf-8", "backslashreplace").strip()
     found = shape_of(message)
+    signed = known or "slurm" in envelope.names or text.startswith(_UNMISTAKABLE)
     if found is None:
-        if breaks_off(message):
+        if signed and breaks_off(message):
             reason = "slurmctld: the line breaks off, or says it in a way that is not known"
             yield Refused(line.offset, len(line.text), reason, line.text[:512])
         return
     shape, match = found
+    signed = signed or _NAMES_JOB.search(text) is not None
     try:
         row = shape.make(match)
     except HostListError as error:
-        yield Refused(line.offset, len(line.text), f"slurmctld: {error}", line.text[:512])
+        if signed:
+            yield Refused(line.offset, len(line.text), f"slurmctld: {error}", line.text[:512])
         return
     row.message = message
-    yield Found(row, envelope.reading, line.offset, mark=shape.mark)
+    # Who stops on a signal, any daemon of Slurm's may say.
+    sure = signed and (known or shape.mark != "controller_stop")
+    yield Found(row, envelope.reading, line.offset, mark=shape.mark if sure else UNSIGNED + shape.mark)
 
 
 def _log(*lines: str) -> str:

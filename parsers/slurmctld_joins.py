@@ -24,14 +24,27 @@ CLEAN_UP: Final = DAY
 
 SIGKILL: Final = 9
 
+# Before the mark of a row whose line does not show whose it is.
+UNSIGNED: Final = "?"
+
 
 def settle(found: list[Found]) -> list[Found]:
     """The rows of a source, one for each thing that happened."""
-    items = [item for item in found if isinstance(item.row, SchedulerEvent)]
-    for step in (_join_ends, _join_requeues, _drop_refused_kills, _join_hosts):
+    items = _signed(item for item in found if isinstance(item.row, SchedulerEvent))
+    for step in (_join_ends, _join_requeues, _drop_refused_kills, _join_hosts, _join_scripts):
         items = step(items)
     _name_cluster(items)
     return items
+
+
+def _signed(items: Iterable[Found]) -> list[Found]:
+    """Lines that anybody may have written count where others in the same source are the controller's without doubt."""
+    kept = list(items)
+    if all(item.mark.startswith(UNSIGNED) for item in kept):
+        return []
+    for item in kept:
+        item.mark = item.mark.removeprefix(UNSIGNED)
+    return kept
 
 
 def _event(item: Found) -> SchedulerEvent:
@@ -201,6 +214,21 @@ def _merged(before: Found, item: Found) -> bool:
             kept.reason = f"{kept.reason}; {more.reason}"
             return True
     return False
+
+
+def _join_scripts(items: Iterable[Found]) -> list[Found]:
+    """That a script of the controller failed is said by who ran it and by who asked for it."""
+    kept: list[Found] = []
+    latest: dict[Hashable, Found] = {}
+    for item in items:
+        if item.mark == "script_failed":
+            key = (_job(_event(item)), _event(item).kind)
+            before = latest.get(key)
+            if before is not None and _near(before, item, NEAR):
+                continue
+            latest[key] = item
+        kept.append(item)
+    return kept
 
 
 def _name_cluster(items: Iterable[Found]) -> None:

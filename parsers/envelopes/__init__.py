@@ -177,6 +177,7 @@ _OUTER: Final = _by_first_byte(
         bytes(range(0x80, 0x100)): (syslog.peel_bsd,),
         b"M": (plain.peel_field, *_WORDS),
         b"d": (container.peel_server_sent, *_WORDS),
+        b"s": (slurm.peel_sched, *_WORDS),
         b"mL": (plain.peel_repeated, *_WORDS),
         b"0123456789": _NUMBERS,
         b"[": _LISTS,

@@ -20,6 +20,7 @@ import orjson
 from aftershock.parsers.envelopes.journal import peel_entry
 from aftershock.parsers.envelopes.layer import Layer, clocks_together
 from aftershock.parsers.envelopes.records import host_in, peel_record, time_of
+from aftershock.parsers.envelopes.slurm import peel_json
 
 _CRI: Final = re.compile(
     rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([PF])(?::\S*)?(?: |$)"
@@ -54,7 +55,7 @@ def peel_members(entry: Mapping[str, Any]) -> Layer | None:
     """The layer of an object that is an envelope; None if it is none."""
     layer = peel_entry(entry)
     if layer is None:
-        return _peel_docker(entry) or peel_record(entry)
+        return peel_json(entry) or _peel_docker(entry) or peel_record(entry)
     if layer.reading.wall is None:  # a shipper has put its own time in the place of the journal's
         layer = layer._replace(reading=clocks_together(time_of(entry), layer.reading))
     return layer if layer.host is not None else layer._replace(host=host_in(entry))

@@ -3,16 +3,20 @@
     [2026-12-01T20:11:09.190] error: ...                     iso8601_ms, the default; iso8601 has no fraction
     [2026-12-01T20:11:09.190+09:00] error: ...               rfc5424_ms, rfc5424, rfc3339
     [May 01 10:20:30] error: ...                             short
-    [May  1 10:20:30.190    12345 srvcn   0x7f2a11b2c700]    thread_id: microseconds are not padded with zeros
+    [May 01 10:20:30.190    12345 srvcn        0x7f2a11b2c700]    thread_id: microseconds are not padded with zeros
+    sched: [2026-12-01T20:11:09.190] ...                     SlurmSchedLogFile
+    {"log":"error: ...","stream":"stderr","time":"2026-12-01T20:11:09"}      a log as JSON
 
+``clock`` and ``omit`` print no time that can be told from other text, and are read by the formats of the daemons.
 https://slurm.schedmd.com/slurm.conf.html#OPT_LogTimeFormat
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from aftershock.parsers.clock import (
     SECOND,
@@ -26,10 +30,15 @@ from aftershock.parsers.envelopes.layer import Layer, text_of
 from aftershock.parsers.envelopes.months import month_number
 
 _ISO: Final = re.compile(rb"\[((\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?)\] ?")
+_MEMBERS: Final = frozenset({"log", "stream", "time"})
+_JSON_TIME: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?(?:[+-][0-9]{2}:?[0-9]{2})?"
+    r"|[A-Za-z]{3} [0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
+)
 _SHORT: Final = re.compile(
     rb"""
     \[(([A-Za-z\x80-\xff]{3,24}\.?)\ {1,2}(\d{1,2})\ (?:(\d{4})\ )?(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)
-    (\ +\d+\ +\S{1,16}\ +(?:0x[0-9a-f]+|\(nil\)))?\ *\]\ ?
+    (\ {1,16}\d{1,10}\ {1,16}(?:[^\]\n\ ][^\]\n]{0,15}?\ {1,16})?(?:0x[0-9a-f]{1,16}|\(nil\)))?\ *\]\ ?
     """,
     re.VERBOSE,
 )
@@ -51,6 +60,23 @@ def peel_bracket(data: bytes) -> Layer | None:
     if offset is None:
         return Layer("slurm", rest, Reading("local", wall + micros, None, None, resolution, text))
     return Layer("slurm", rest, Reading("zoned", wall + micros - offset, None, None, resolution, text))
+
+
+def peel_sched(data: bytes) -> Layer | None:
+    """The stamp of the log of the scheduler, which stands behind a word."""
+    return peel_bracket(data[7:]) if data.startswith(b"sched: [") else None
+
+
+def peel_json(entry: Mapping[str, Any]) -> Layer | None:
+    """An entry of a log as JSON. It has the members of docker's, but a time of its own, never with ``Z``."""
+    text, time = entry.get("log"), entry.get("time")
+    if not isinstance(text, str) or not isinstance(time, str) or text.endswith("\n") or len(entry) != len(_MEMBERS):
+        return None
+    if not _MEMBERS.issuperset(entry):
+        return None
+    found = _JSON_TIME.fullmatch(time)
+    layer = peel_bracket(b"[%b] " % time.encode("ascii")) if found else None
+    return layer._replace(rest=text.encode("utf-8", "surrogatepass")) if layer else None
 
 
 @lru_cache(maxsize=8192)
