@@ -102,9 +102,9 @@ def job_rows(job: JsonObject, kind: str, offset: int) -> Iterator[Found]:
     parts = [full_name(meta.namespace, cluster)] if cluster else []
     mark = job_mark(JobMark(kind, meta.full_name, root_raw, root_name, status.restarts, parts))
     if root_raw != meta.full_name:
-        if status.state in _OVER:
-            row = _event(root_name, root_raw, "task_ended", status.state, status.words, status.message)
-            yield Found(row, status.since, offset, mark)
+        said = "task_ended" if status.state in _OVER else "task_state"
+        row = _event(root_name, root_raw, said, status.state, status.words, status.message)
+        yield Found(row, status.since, offset, mark)
         return
     session = _session(job, kind, meta, status)
     yield Found(session, session_reading(session, _START_ERROR if session.start_time else SECOND), offset, mark)

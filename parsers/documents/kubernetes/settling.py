@@ -86,6 +86,8 @@ def _job_rows(jobs: Sequence[tuple[Found, JobMark]], sessions: dict[str, list[Fo
         own = sessions.get(mark.name)
         if own:
             _complete(own, _as_session(item))
+        elif _as_session(item).state == "REQUEUED":
+            continue  # the event that goes with it says so
         elif mark.restarts == 0:
             rows.append(item)
         else:
