@@ -1,7 +1,8 @@
 """The elements of one array of a JSON document, one at a time, however large the document is.
 
 Only the ends of the elements are looked for here, with a scan that knows strings and brackets; what is inside is left
-to a JSON parser. Nothing recurses, so depth costs nothing, and no more than one element is held.
+to a JSON parser. Nothing recurses, so depth costs nothing, and no more than one element is held. A value of the array
+that is no object is refused where it stands.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ _LONGEST_KEY: Final = 256
 # A string without escapes that ends in the chunk is passed in one step, any other character by character class.
 _OUTSIDE: Final = re.compile(rb'"[^"\\]*"|["{}\[\]]')
 _INSIDE: Final = re.compile(rb'["\\]')
+# Between the elements: what parts values, or a piece of a value.
+_BETWEEN: Final = re.compile(rb"(?P<gap>[\s,]+)|[^\s,]+")
+# Values that are no objects are told one by one up to this number, the others are counted.
+_MOST_STRAYS: Final = 100
 
 
 class Element(NamedTuple):
@@ -60,6 +65,53 @@ class ElementKeeper:
         return Element(self._begin, data)
 
 
+class _Strays:
+    """The values of an array that are no objects, with their places."""
+
+    def __init__(self) -> None:
+        self._begin: int | None = None
+        self._text = b""
+        self._told = 0
+        self._more = 0
+
+    @property
+    def open(self) -> bool:
+        """Whether a value has begun and not ended."""
+        return self._begin is not None
+
+    def add(self, piece: bytes, offset: int) -> None:
+        """The beginning or the next piece of a value."""
+        if self._begin is None:
+            self._begin, self._text = offset, b""
+        if len(self._text) < EXCERPT:
+            self._text = (self._text + piece[:EXCERPT])[:EXCERPT]
+
+    def between(self, text: bytes, offset: int) -> Iterator[Refused]:
+        """What stands between two brackets or strings of the array."""
+        for match in _BETWEEN.finditer(text):
+            if match["gap"] is None:
+                self.add(match.group(), offset + match.start())
+            else:
+                yield from self.end(offset + match.start())
+
+    def end(self, offset: int) -> Iterator[Refused]:
+        """The value ends before this offset, if there is one."""
+        if self._begin is None:
+            return
+        begin, self._begin = self._begin, None
+        if self._told < _MOST_STRAYS:
+            self._told += 1
+            yield Refused(begin, offset - begin, "an element that is no object", self._text)
+        else:
+            self._more += 1
+
+    def count(self, offset: int) -> Iterator[Refused]:
+        """At the end of the array: how many were not told."""
+        if self._more:
+            yield Refused(offset, 0, f"{self._more} more elements that are no objects")
+        self._told = self._more = 0
+
+
 class _Scan(ElementKeeper):
     """Goes through a document chunk by chunk and keeps the bytes of the element it is in."""
 
@@ -72,6 +124,7 @@ class _Scan(ElementKeeper):
         self._escaped = False
         self._last_key = b""
         self._key_open = False
+        self._strays = _Strays()
 
     @property
     def inside(self) -> bool:
@@ -85,8 +138,12 @@ class _Scan(ElementKeeper):
             if self._escaped:
                 if at >= len(chunk):
                     break
+                if self._strays.open:
+                    self._strays.add(chunk[at : at + 1], base + at)
                 at, self._escaped = at + 1, False
             match = (_INSIDE if self._in_string else _OUTSIDE).search(chunk, at)
+            if self._array_depth is not None and self._parts is None:
+                yield from self._aside(chunk, base, at, match)
             if match is None:
                 if self._key_open:
                     self._last_key = (self._last_key + chunk[at : at + _LONGEST_KEY])[:_LONGEST_KEY]
@@ -120,8 +177,27 @@ class _Scan(ElementKeeper):
         if self._parts is not None:
             self._keep(chunk[kept:])
 
+    def _aside(self, chunk: bytes, base: int, at: int, match: re.Match[bytes] | None) -> Iterator[Refused]:
+        """What stands in the array beside its objects, up to the next mark and with it."""
+        here, end = (len(chunk), len(chunk)) if match is None else match.span()
+        if self._in_string or self._depth != self._array_depth:
+            if self._strays.open:
+                self._strays.add(chunk[at:end], base + at)
+            return
+        yield from self._strays.between(chunk[at:here], base + at)
+        if match is None:
+            return
+        mark = match.group()
+        if mark not in (b"{", b"}", b"]"):
+            self._strays.add(mark, base + here)
+            return
+        yield from self._strays.end(base + here)
+        if mark != b"{":
+            yield from self._strays.count(base + here)
+
     def rest(self, end: int) -> Iterator[Refused]:
         """What the end of the document leaves open."""
+        yield from self._strays.end(end)
         if self._parts is not None:
             yield Refused(
                 self._begin, end - self._begin, "document ends within a record", b"".join(self._parts)[:EXCERPT]
