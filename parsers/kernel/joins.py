@@ -110,7 +110,7 @@ def _is_near(first: Found, later: Found, within: int, size: int) -> bool:
     """Whether ``later`` stands near ``first``, or near the burst that it begins."""
     begin = micros_between(first.reading, later.reading)
     if begin is None:
-        return later.offset <= (first.until or first.offset) + size
+        return first.offset - size <= later.offset <= (first.until or first.offset) + size
     end = begin if first.last is None else micros_between(first.last, later.reading)
     return begin >= -within and end is not None and end <= within
 

@@ -151,7 +151,7 @@ def join_reports(found: list[Found]) -> list[Found]:
                 _take_over(row, announced.row)
                 item.reading, item.offset = announced.reading, announced.offset
     joined = [item for item in found if id(item) not in gone]
-    joined.sort(key=lambda item: item.offset)
+    joined.sort(key=lambda item: item.offset, reverse=found[0].offset > found[-1].offset)  # as it came
     return joined
 
 
@@ -174,7 +174,7 @@ def _announces(report: Found, error: Found, row: NodeEvent) -> bool:
         return False
     apart = micros_between(report.reading, error.reading)
     if apart is None:
-        return 0 <= error.offset - report.offset <= _BLOCK_BYTES
+        return abs(error.offset - report.offset) <= _BLOCK_BYTES
     return 0 <= apart <= _BLOCK_WITHIN
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Final
 
-from aftershock.parsers.clock import SECOND, micros_between
+from aftershock.parsers.clock import BOOT_RESTART, SECOND, micros_between
 from aftershock.parsers.formats import Found
 from aftershock.parsers.kernel.catalog import NVLINK5, decode_nvlink5, driver_of
 from aftershock.parsers.kernel.gpu import BOOTED, IDENTITY, LOADED, LOST, SERIAL
@@ -21,8 +22,44 @@ _TWIN_WITHIN: Final = 5 * SECOND
 _TWIN_BYTES: Final = 2048
 
 
+# The driver names a GPU before its first error since it was loaded, and the board below that.
+_PRINTED: Final = (IDENTITY, SERIAL, "")
+
+
 def settle(found: list[Found]) -> list[Found]:
     """All rows of one source in the order of their offsets, with what belongs together joined."""
+    if not is_newest_first(found):
+        return _joined(found)
+    return sorted(_joined(found[::-1]), key=lambda item: item.offset)
+
+
+def is_newest_first(found: list[Found]) -> bool:
+    """Whether a source was printed newest first, as log stores do, told by the records of each host.
+
+    Where two clocks agree or are missing, the order tells in which the driver prints what it says of a GPU. A clock
+    from boot that falls back far tells of another boot.
+    """
+    forward = backward = 0
+    by_host: dict[str | None, list[Found]] = defaultdict(list)
+    for item in found:
+        by_host[_host(item)].append(item)
+    for items in by_host.values():
+        for first, second in itertools.pairwise(items):
+            passed = micros_between(first.reading, second.reading) or _printed_between(first, second)
+            if first.reading.wall is None and passed < -BOOT_RESTART:
+                continue
+            forward, backward = forward + (passed > 0), backward + (passed < 0)
+    return backward > forward
+
+
+def _printed_between(first: Found, second: Found) -> int:
+    """How far behind the first the driver prints the second of two lines about a GPU; 0 for other lines."""
+    if not all(isinstance(item.row, (Gpu, GpuError)) and item.mark in _PRINTED for item in (first, second)):
+        return 0
+    return _PRINTED.index(second.mark) - _PRINTED.index(first.mark)
+
+
+def _joined(found: list[Found]) -> list[Found]:
     if any(isinstance(item.row, GpuError) and item.row.code in NVLINK5 for item in found):
         _decode_links(found)
     if not any(item.mark for item in found):
@@ -101,13 +138,18 @@ class _Load:
 def _with_identities(found: list[Found]) -> list[Found]:
     """Put UUIDs and serial numbers on the errors of the same load of the driver; keep one Gpu row for each GPU."""
     loads: dict[str | None, _Load] = {}
+    uptimes: dict[str | None, int] = {}
     last_named: dict[str | None, Found] = {}
     of_item: list[_Load] = []
     for item in found:
         host = _host(item)
-        if item.mark in (LOADED, BOOTED) or host not in loads:
+        uptime = item.reading.boot
+        again = uptime is not None and uptime < uptimes.get(host, 0) - BOOT_RESTART
+        if again or item.mark in (LOADED, BOOTED) or host not in loads:
             loads[host] = _Load()
             last_named.pop(host, None)
+        if uptime is not None:
+            uptimes[host] = uptime
         load = loads[host]
         of_item.append(load)
         row = item.row
