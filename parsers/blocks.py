@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 import numpy as np
 import xxhash
 
+from aftershock.parsers.cut_tail import doubts
 from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.formats import LOOKAHEAD, Envelope, Found, Line, Mark, Refused
 from aftershock.parsers.inner_lines import read_line
@@ -136,6 +137,10 @@ def read_block(window: Window, begin: int, stop: int, scanner: Scanner, gap: int
         _read_owned(window, first, end, scanner, gap, result)
         if window.ended and window.until <= end + 1 and not too_long:
             _mark_last(window, first, end, result)
+            if window.until == end:
+                begins = max(window.data.rfind(b"\n", first - window.base, end - window.base) + 1, first - window.base)
+                line = bytes(window.data[begins : end - window.base])
+                result.refused += doubts(result.found, window.base + begins, line)
     return result
 
 
