@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -181,7 +181,9 @@ def _row(members: Mapping[str, Any], session_id: str, passes: list[list[_Step]],
     )
 
 
-def _place(row: Session, members: Mapping[str, Any], kernels: list[dict[str, Any]], passes: list[list[_Step]]) -> None:
+def _place(
+    row: Session, members: Mapping[str, Any], kernels: Sequence[Mapping[str, Any]], passes: list[list[_Step]]
+) -> None:
     """The hosts, and whether it was placed at all. What cannot be the id of an agent is none."""
     stated = names_of(_first(members, ("agent_ids", "agents", "agent_list")))
     if not stated:
