@@ -53,14 +53,14 @@ _ATOMS: Final = re.compile(r"[._-]+")
 _ADDRESS: Final = re.compile(r"(?<!\d)(\d{1,3})([._-])(\d{1,3})\2(\d{1,3})\2(\d{1,3})(?!\d)")
 _MOST_DIGITS: Final = 9
 
-# Numbers with a unit or an exponent, addresses of 32 bits, epochs, and devices that every host numbers alike.
+# Numbers with a unit or an exponent, addresses of 32 bits, epochs, job steps, devices that every host numbers alike.
 _SAFE_SHAPE: Final = re.compile(
     r"""
       \d{1,9} (?:\.\d{1,9})? (?: e[+-]?\d{1,3} | %? )
     | \d{1,6} (?:\.\d{1,6})?
       (?i: [num]?s(?:ec)? | min | [hdw] | [kmgtp]?i?b(?:ps)? | [kmg]?hz | [mk]?w | m?v | c | x | rd | th | st | nd )
     | 0x[0-9A-Fa-f]{1,8} | 0{4,12}[0-9A-Fa-f]{1,4}
-    | 1\d{9}\.\d{1,9}
+    | 1\d{9}\.\d{1,9} | \d{1,9} (?:_\d{1,6})? \. (?:batch|extern|interactive)
     | nvme\d{1,2}n\d{1,2} (?:p\d{1,2})? | mlx[45]_\d{1,2} | sd[a-z]\d{0,2} | md\d{1,3} | eth\d | ib\d{1,2}
     | nvidia\d{1,2}
     """,
@@ -181,7 +181,24 @@ class TextRule:
             return self._names.shown(kind, word)
         if re.fullmatch(r"\d{1,3}(?:\.\d{1,3}){3}", word):
             return self._names.shown("host", word)
-        return word if is_harmless(word) else self._names.pseudonym("word", word)
+        if is_harmless(word):
+            return word
+        return self._compound(word) or self._names.pseudonym("word", word)
+
+    def _compound(self, word: str) -> str | None:
+        """Names and words joined, ``slurmstepd-gpu004``; None if any part is neither."""
+        parts = re.split(r"([._-]+)", word)
+        if len(parts) == 1 or not any(self._names.kind_of(part) for part in parts[::2]):
+            return None
+        shown = [self._part(part) for part in parts[::2]]
+        if None in shown:
+            return None
+        return "".join(part or "" for pair in zip(shown, [*parts[1::2], ""], strict=True) for part in pair)
+
+    def _part(self, part: str) -> str | None:
+        if kind := self._names.kind_of(part):
+            return self._names.shown(kind, part)
+        return part if len(part) > 1 and part.lower() in vocabulary() else None
 
     def _path(self, text: str) -> str:
         core = text.rstrip("-.")

@@ -12,6 +12,7 @@ from aftershock.parsers.registry import formats
 from aftershock.pipeline.pseudonyms.key import Key
 from aftershock.pipeline.pseudonyms.names import HIDEABLE, Names
 from aftershock.pipeline.pseudonyms.text import TextRule, is_harmless, vocabulary
+from aftershock.schemas.tables import TABLES
 
 KEY = Key(b"a key that only tests know")
 ALL = tuple(HIDEABLE)
@@ -67,6 +68,8 @@ def test_harmless_text_stays(text: str) -> None:
         ("lost zqhost01.", f"lost {HOST}."),
         ("ZQHOST01.zqcorp.example: down", f"{HOST}: down"),
         ("[zqhost01]", f"[{HOST}]"),
+        ("slurmstepd-zqhost01: [8.batch]", f"slurmstepd-{HOST}: [8.batch]"),
+        ("train_zquser", f"{names().pseudonym('cluster', 'train')}_{USER}"),
         ("NodeList=zqhost[01-02] up", f"NodeList={','.join(sorted([HOST, OTHER]))} up"),
         ("zquser@zqhost01:/home/zquser/zqrun", f"{USER}@{HOST}:{names().pseudonym('path', '/home/zquser/zqrun')}"),
         ("uid=1002(zquser)", f"uid={names().pseudonym('user', '1002')}({USER})"),
@@ -154,10 +157,20 @@ def test_long_words_take_no_longer_than_they_must() -> None:
         assert RULE(piece * 40_000)
 
 
+def test_words_of_the_program_are_shown() -> None:
+    """A kind or a state that a format gives must be in the vocabulary: queries are written with it."""
+    for fmt in formats():
+        for sample in fmt.samples:
+            for want in sample.rows:
+                enumerations = {column.name for column in TABLES[want.table].columns if column.values}
+                for column in enumerations & want.fields.keys():
+                    assert RULE(str(want.fields[column])) == str(want.fields[column]), (fmt.name, column)
+
+
 def test_the_vocabulary_has_no_names_of_the_samples() -> None:
     words = vocabulary()
     assert all(word == word.lower() for word in words)
-    shown = {"root", "login", "node", "host", "gpu", "kernel", "nobody"}
+    shown = {"root", "slurm", "nobody", "system", "login", "node", "host", "gpu", "kernel"}
     for fmt in formats():
         for sample in fmt.samples:
             for want in sample.rows:
