@@ -17,7 +17,7 @@ from aftershock.pipeline import tally
 from aftershock.pipeline.chunks import read_chunk
 from aftershock.pipeline.plan import CHUNK_BYTES, Chunk, chunks_of
 from aftershock.pipeline.quick_beam import beam
-from aftershock.pipeline.workers import current_workers, parsing_workers
+from aftershock.pipeline.workers import current_workers, is_small, parsing_workers
 
 Keyed = tuple[str, pa.RecordBatch]
 
@@ -39,7 +39,7 @@ class Held:
         tally.add(block.bytes)
         held = self._by_source.setdefault(source, BlockResult())
         held.add(block)
-        if len(held.found) + len(held.refused) > HELD_ROWS:
+        if held.rows > HELD_ROWS:
             del self._by_source[source]
             yield from _packed(source, held)
 
@@ -82,8 +82,8 @@ class ParseChunks(beam.DoFn):  # type: ignore[misc]
                 yield chunk.source, pack_source(chunk.format, chunk.refused, chunk.note)
             if chunk.refused:
                 continue
-            if chunk.is_whole:
-                # A whole source streams: its batches leave as they come.
+            if not is_small(chunk):
+                # A large source that cannot be split streams: its batches leave as they come.
                 for block in read_chunk(chunk, self._burst_gap):
                     yield from self._held.add(chunk.source, block)
                 continue

@@ -29,6 +29,11 @@ MOST_WORKERS: Final = 8
 # Input for which another worker pays: each loads the formats first, on a processor that others could use.
 BYTES_PER_WORKER: Final = 512 << 20
 
+# A source that cannot be split is parsed in a worker, and its rows kept, if it is no larger: many files are small.
+SMALL_BYTES: Final = 8 << 20
+# What a compressed byte may hold. Logs shrink ten to thirty times.
+_UNPACKED: Final = 32
+
 # Rows that may wait in this process for the engine to ask for them: then the early work pauses.
 WAITING_ROWS: Final = 50_000
 
@@ -40,6 +45,13 @@ def worker_count() -> int:
     """One for each processor that this process may use."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(MOST_WORKERS, usable))
+
+
+def is_small(chunk: Chunk) -> bool:
+    """Whether all rows of a chunk may be in memory at once."""
+    if not chunk.is_whole:
+        return True
+    return chunk.size is not None and chunk.size <= (SMALL_BYTES // _UNPACKED if chunk.compression else SMALL_BYTES)
 
 
 class Workers:
@@ -84,7 +96,7 @@ class Workers:
     def _planned_more(self, future: Future[list[Chunk]]) -> None:
         if future.cancelled() or future.exception() is not None:
             return
-        chunks = [chunk for chunk in future.result() if not (chunk.refused or chunk.is_whole)]
+        chunks = [chunk for chunk in future.result() if not chunk.refused and is_small(chunk)]
         with self._lock:
             self._planned.extend(chunks)
         for _ in range(min(len(chunks), 2 * worker_count())):
