@@ -179,7 +179,9 @@ def test_why_the_cluster_took_a_pod(status: Any, state: str, reason: str) -> Non
 
 
 def test_the_loss_of_a_node_says_more_than_the_failures_of_its_peers() -> None:
-    lost = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]}
+    lost: dict[str, Any] = {
+        "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]
+    }
     (row,) = sessions(
         pod("b-0", "gpu1", ended("01:00:00", "02:00:00", 134), labels=of_torch(0)),
         pod("b-1", "gpu2", ended("01:00:00", "02:06:00", 137), labels=of_torch(1), **lost),

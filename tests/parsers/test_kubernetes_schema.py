@@ -289,6 +289,17 @@ def test_what_is_torn_off_is_refused_and_the_rest_is_read() -> None:
     assert [item.offset for item in found if isinstance(item, Refused)] == [len(line), 2 * len(line) + 41]
 
 
+@pytest.mark.parametrize("text", ["apiVersion: v1\nkind: Pod\n", "---\napiVersion: v1\nitems:\n- kind: Pod\n"])
+def test_yaml_is_recognised_and_refused(text: str) -> None:
+    assert detect(Head("pods.yaml", text.encode())).format == "kubernetes"
+    (refused,) = kubernetes.read(io.BytesIO(text.encode()))
+    assert isinstance(refused, Refused)
+    assert "-o json" in refused.reason
+    assert (
+        detect(Head("deploy.yaml", text.replace("Pod", "ConfigMap").replace("items", "data").encode())).format is None
+    )
+
+
 @pytest.mark.parametrize("layout", ["lines", "list"])
 def test_no_more_than_one_record_is_held(layout: str) -> None:
     """The stream is read on only when a record is asked for."""

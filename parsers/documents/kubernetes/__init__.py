@@ -25,7 +25,7 @@ from aftershock.parsers.documents.kubernetes.objects import JsonObject, kind_of,
 from aftershock.parsers.documents.kubernetes.pods import pod_rows
 from aftershock.parsers.documents.kubernetes.samples import NON_SAMPLES, SAMPLES
 from aftershock.parsers.documents.kubernetes.settling import settle
-from aftershock.parsers.documents.kubernetes.stream import objects_of
+from aftershock.parsers.documents.kubernetes.stream import objects_of, with_begin
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused
 
 _KINDS: Final = "|".join(sorted({"Event", "Node", "Pod", *JOB_KINDS}))
@@ -33,11 +33,20 @@ _KIND: Final = re.compile(rf'"kind"\s*:\s*"(?:(?:{_KINDS})(?:List)?)"'.encode())
 # An object has one of these beside its kind, and an exporter may leave the kind out.
 _AROUND: Final = re.compile(rb'"(?:metadata|status|spec|involvedObject|regarding|objectRef)"\s*:\s*\{')
 _ABOUT: Final = re.compile(rb'"(?:involvedObject|regarding)"\s*:\s*\{')
+# ``kubectl get -o yaml``: libyaml reads a megabyte a second, and its older releases crash on what is nested deeply.
+_START: Final = 4096
+_YAML: Final = re.compile(
+    rf"(?:\xef\xbb\xbf)?(?:---\s*\n)?apiVersion: \S{{1,80}}\r?\n(?:kind: (?:{_KINDS}|List)\s|items:\r?\n- )".encode(
+        "latin-1"
+    )
+)
 _REASON: Final = re.compile(rb'"reason"\s*:')
 
 
 def detects(head: Head) -> float:
     """Objects of kinds that are read, alone or in lists, and events without a kind."""
+    if _YAML.match(head.data):
+        return 0.8
     start = json_start(head.data)
     if _ABOUT.search(start) and (_REASON.search(start) or _KIND.search(start)):
         return 0.8
@@ -46,7 +55,11 @@ def detects(head: Head) -> float:
 
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:
     """The rows of each object; what is joined of them is joined when the source is settled."""
-    for record in objects_of(stream):
+    start = stream.read(_START)
+    if _YAML.match(start):
+        yield Refused(0, 0, "kubernetes: YAML is not read; kubectl get -o json gives the same objects", start[:512])
+        return
+    for record in objects_of(with_begin(start, stream)):
         if isinstance(record, Refused):
             yield record._replace(reason=f"kubernetes: {record.reason}")
         else:

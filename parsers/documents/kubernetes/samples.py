@@ -194,6 +194,8 @@ SAMPLES: Final = (
 )
 
 NON_SAMPLES: Final = (
+    "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Event\n  reason: NodeNotReady\n  involvedObject:\n    kind: "
+    "Node\n    name: dgx07\nkind: List\n",
     '{"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"kind": "Event"}}\n',
     '{"kind": "Pod", "metadata": {"name": "web-0", "ownerReferences": [{"kind": "ReplicaSet", "name": "web", '
     '"controller": true}]}, "status": {"phase": "Running"}}\n',

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple, cast
 
 import orjson
 
@@ -88,7 +88,7 @@ def _document(stream: BinaryIO, begun: bytes, offset: int) -> Iterator[Record | 
         at = stop + len(_BEGIN) - 2 if follows else stop
         if not follows:
             break
-    yield from _any_layout(_Rest(begun[at:], stream), offset + at)
+    yield from _any_layout(with_begin(begun[at:], stream), offset + at)
 
 
 def _any_layout(stream: BinaryIO, offset: int) -> Iterator[Record | Refused]:
@@ -103,9 +103,12 @@ def _any_layout(stream: BinaryIO, offset: int) -> Iterator[Record | Refused]:
             yield Record(element.offset + offset, record)
 
 
-class _Rest(io.RawIOBase):
-    """A stream of which the beginning has been read already."""
+def with_begin(begun: bytes, stream: BinaryIO) -> BinaryIO:
+    """A stream of which the beginning has been read already, as a whole again."""
+    return cast(BinaryIO, io.BufferedReader(_Rest(begun, stream), _CHUNK))
 
+
+class _Rest(io.RawIOBase):
     def __init__(self, begun: bytes, stream: BinaryIO) -> None:
         self._begun = io.BytesIO(begun)
         self._stream = stream
