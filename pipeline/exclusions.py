@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
-from aftershock.pipeline.attempts import ASSUMED, US, event_order
+from aftershock.pipeline.attempts import ASSUMED, US, in_order
 from aftershock.schemas.events import SchedulerEvent
 from aftershock.schemas.ids import stable_id
 from aftershock.schemas.sessions import Exclusion
@@ -46,7 +46,7 @@ def find_exclusions(
     Events without a time are left out, and times of an assumed zone are set against each other only.
     """
     rules = rules or ExclusionRules()
-    told = sorted((e for e in events if e.kind in NODE_KINDS and e.time is not None), key=event_order)
+    told = in_order(e for e in events if e.kind in NODE_KINDS and e.time is not None)
     names = {event.cluster for event in told if event.cluster}
     only = names.pop() if len(names) == 1 else None
     groups: dict[tuple[str | None, bool], list[SchedulerEvent]] = defaultdict(list)
