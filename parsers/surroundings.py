@@ -1,11 +1,13 @@
 """What the lines around a line say about it: the entry that a field belongs to, the pieces of a record that was cut.
 
-Most lines stand alone. Two kinds do not, and are found in the same way, by the signature inside them:
+Most lines stand alone. Some kinds do not, and are found in the same way, by the signature inside them:
 
 * a field of a journal entry, whose time, host and sender are fields on other lines (``journalctl -o export`` and
   ``-o verbose``; in the former a message with line ends or control characters comes as a length and raw bytes);
 * a piece of a line that a container runtime cut (CRI marks it ``P``, docker leaves out the line end). Lines of the
-  other output of the container may stand between the pieces. The record is where its first piece is.
+  other output of the container may stand between the pieces. The record is where its first piece is;
+* a line with the label of a host (``gpu017: NVRM: ...``). Parallel shells print a label before every line, people print
+  their names before what they say: only the lines around tell which it is (see :mod:`aftershock.parsers.labels`).
 
 https://systemd.io/JOURNAL_EXPORT_FORMATS/,
 https://github.com/kubernetes/design-proposals-archive/blob/main/node/kubelet-cri-logging.md
@@ -21,6 +23,7 @@ from aftershock.parsers.envelopes import inside, layer_of
 from aftershock.parsers.envelopes.journal import peel_entry
 from aftershock.parsers.envelopes.layer import Layer, text_of
 from aftershock.parsers.formats import Envelope
+from aftershock.parsers.labels import has_company, weigh_label
 
 # How far around a line is looked. An entry of the journal has some kilobytes; a piece of CRI or docker at most 16 KiB.
 REACH: Final = 64 << 10
@@ -57,6 +60,8 @@ def is_alone(envelope: Envelope, data: bytes | bytearray, begin: int) -> bool:
         above = bytes(data[data.rfind(b"\n", max(0, begin - REACH), begin - 1) + 1 : begin - 1])
         other = _same_output(name, labels.get("stream"), above)
         return other is not None and not _is_cut(other)
+    if name == "label":
+        return has_company(envelope, data, begin)
     return name != "export"
 
 
@@ -69,6 +74,8 @@ def look_around(text: bytes, envelope: Envelope, before: bytes, after: bytes) ->
         return _whole_record(text, envelope, before, after)
     if envelope.names[0] == "export":
         return _in_entry(envelope, envelope.message, before, after)
+    if envelope.names[0] == "label":
+        return weigh_label(text, envelope, before, after)
     return _in_raw_bytes(text, envelope, before, after)
 
 

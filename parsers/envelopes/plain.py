@@ -24,11 +24,35 @@ RECORD: Final = (
 )
 _TASK: Final = re.compile(rb" *(\d{1,6}): " + RECORD)
 _NODE: Final = re.compile(rb"(?=[a-z0-9.]*[\d.-])([a-z0-9][a-z0-9._-]{0,252}[a-z0-9]): +" + RECORD, re.IGNORECASE)
+# A label of a host as it is printed, whatever stands behind it.
+_LABELLED: Final = re.compile(rb" {0,4}([A-Za-z0-9][A-Za-z0-9._-]{0,252}): +(?=\S)")
+# Words that number the lines, entries and examples of a text are no names of hosts.
+_COUNTED: Final = frozenset(
+    b"line row entry item example sample fig figure step case msg message event xid error note answer question quote "
+    b"reply comment post q a ex".split()
+)
 _REPEATED: Final = re.compile(rb"message repeated (\d{1,9}) times: \[ ?")
 _ANSIBLE: Final = re.compile(
     rb"([A-Za-z0-9][A-Za-z0-9._-]{0,252}) \| (?:CHANGED|SUCCESS|FAILED) \| rc=\d{1,3} \| \((?:stdout|stderr)\) "
 )
+_NUMBERS: Final = re.compile(rb"\d+")
 _SUPPRESSED: Final = re.compile(rb"Last message '(.*)' repeated (\d{1,9}) times?, suppressed by syslog-ng")
+
+
+def label_of(data: bytes) -> tuple[bytes, bytes] | None:
+    """The label that a line seems to have, and what stands behind it."""
+    found = _LABELLED.match(data)
+    return None if found is None else (found[1], data[found.end() :])
+
+
+def stem_of(label: bytes) -> bytes:
+    """What the names of hosts have in common that differ in their numbers."""
+    return _NUMBERS.sub(b"0", label.lower())
+
+
+def counts_lines(label: bytes) -> bool:
+    """Whether a label is a word with a number that counts what is listed: ``line1``, ``example 2``."""
+    return label.lower().rstrip(b"0123456789").rstrip(b"-_.") in _COUNTED
 
 
 def peel_label(data: bytes) -> Layer | None:

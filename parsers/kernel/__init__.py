@@ -59,6 +59,9 @@ _NOTES: Final = re.compile(
 )
 _CELL: Final = re.compile(rb"\|\s*\Z")
 _CODE: Final = re.compile(rb"(?:NVRM: ?|nvidia-nvswitch\d*: ?)S?Xid \([^()]{1,64}\): (\d{1,9})\b")
+# No log prints the time of day without seconds, unless the date stands before it: people do.
+_MINUTES: Final = re.compile(rb"(?i)[\[(]?\d{1,2}[:.]\d\d(?:am|pm|h)?[\])]?[,:]?")
+_DATE: Final = re.compile(rb"\[?\d{4}-\d\d-\d\d")
 _MOST_HEADER_BYTES: Final = 200
 # The stamp of a second record that was torn into the first: it ends where the driver's words begin.
 _STAMP_BEFORE: Final = re.compile(
@@ -193,6 +196,9 @@ def _is_header(before: bytes) -> bool:
     words = before.split()
     if _NOTES.match(before) or (words and all(_LIST_MARK.fullmatch(word) for word in words)):
         return False
+    for number, word in enumerate(words):
+        if _MINUTES.fullmatch(word) and not (number and _DATE.fullmatch(words[number - 1])):
+            return False
     return all(_HEADER_WORD.fullmatch(word) for word in words)
 
 
