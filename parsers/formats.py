@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 from aftershock.parsers.clock import NO_CLOCK, Reading
@@ -204,7 +203,8 @@ class DocumentFormat:
         """This format for the tables that a map describes; itself if there is no map, or none for it."""
         if column_map is None or self.read_mapped is None:
             return self
-        return replace(self, read=partial(self.read_mapped, column_map=column_map))
+        read_mapped = self.read_mapped
+        return replace(self, read=lambda stream: read_mapped(stream, column_map))
 
 
 Format = LineFormat | DocumentFormat

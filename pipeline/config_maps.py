@@ -61,7 +61,7 @@ def column_map_of(table: Mapping[str, Any], format_name: str | None) -> tuple[st
             raise WrongMap(("preset",), text)
         format_name, base = preset.format, preset.map
         given.remove("preset")
-    if format_name not in _COLUMNS:
+    if format_name is None or format_name not in _COLUMNS:
         if not given:
             return format_name, None
         stated = f'not with "{format_name}"' if format_name else "and none is stated"
