@@ -12,6 +12,7 @@ are local and have no zone. ``ON`` names the host of the daemon that speaks, not
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -172,6 +173,7 @@ def join_steps(items: Iterable[Found]) -> list[Found]:
     """The line of a job and that of its step tell of one cancel: one row, where the first of them stands."""
     kept: list[Found] = []
     latest: dict[tuple[str | None, str | None], Found] = {}
+    hosts: dict[int, set[str]] = defaultdict(set)  # of each row that stays
     for item in items:
         row = item.row
         if item.mark not in ("job", "step") or not isinstance(row, SchedulerEvent):
@@ -182,11 +184,16 @@ def join_steps(items: Iterable[Found]) -> list[Found]:
         if before is not None and "job" in (before.mark, item.mark) and _near(before, item):
             first = before.row
             assert isinstance(first, SchedulerEvent)
-            first.hosts = list(dict.fromkeys((first.hosts or []) + (row.hosts or []))) or None
+            new = [host for host in row.hosts or () if host not in hosts[id(first)]]
+            if new:
+                hosts[id(first)].update(new)
+                first.hosts = first.hosts or []
+                first.hosts += new
             if before.mark == "step" and item.mark == "job":
                 first.reason, before.mark = row.reason, "job"
             continue
         latest[key] = item
+        hosts[id(row)].update(row.hosts or ())
         kept.append(item)
     return kept
 

@@ -7,7 +7,7 @@ print, so that the answer does not hang on the zone; records without clocks coun
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aftershock.parsers.clock import DAY, MINUTE, SECOND, micros_between
@@ -23,6 +23,8 @@ CALL: Final = MINUTE
 CLEAN_UP: Final = DAY
 
 SIGKILL: Final = 9
+# A requeue has two or three reasons, in other words of the same; of more no list is made.
+_MOST_REASONS: Final = 8
 
 # Before the mark of a row whose line does not show whose it is.
 UNSIGNED: Final = "?"
@@ -93,6 +95,13 @@ class _Requeue:
     first: Found
     last: Found
     closed: bool
+    hosts: set[str] = field(default_factory=set)
+    reasons: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        row = _event(self.first)
+        self.hosts.update(row.hosts or ())
+        self.reasons.update(filter(None, (row.reason,)))
 
     def takes(self, item: Found) -> bool:
         if self.closed:
@@ -101,9 +110,14 @@ class _Requeue:
 
     def take(self, item: Found) -> None:
         kept, more = _event(self.first), _event(item)
-        kept.hosts = list(dict.fromkeys((kept.hosts or []) + (more.hosts or []))) or None
-        reasons = dict.fromkeys(filter(None, (kept.reason, more.reason)))
-        kept.reason = "; ".join(reasons) or None
+        for host in more.hosts or ():
+            if host not in self.hosts:
+                self.hosts.add(host)
+                kept.hosts = kept.hosts or []
+                kept.hosts.append(host)
+        if more.reason and more.reason not in self.reasons and len(self.reasons) < _MOST_REASONS:
+            self.reasons.add(more.reason)
+            kept.reason = f"{kept.reason}; {more.reason}" if kept.reason else more.reason
         kept.state = kept.state or more.state
         self.last, self.closed = item, self.closed or _closes(item)
 
