@@ -16,7 +16,7 @@ import xxhash
 
 from aftershock.parsers.cut_tail import doubts
 from aftershock.parsers.envelopes import unwrap
-from aftershock.parsers.formats import LOOKAHEAD, Envelope, Found, Line, Mark, Refused
+from aftershock.parsers.formats import LOOKAHEAD, Envelope, Found, FoundColumns, Line, Mark, Refused
 from aftershock.parsers.inner_lines import read_line
 from aftershock.parsers.redact import redact_row
 from aftershock.parsers.runs import Runs
@@ -41,6 +41,7 @@ class BlockResult:
     """What one block gave: rows not yet resolved, refusals, clock marks and counts of what it owns."""
 
     found: list[Found] = field(default_factory=list)
+    columns: list[tuple[str, FoundColumns]] = field(default_factory=list)  # (format, rows)
     refused: list[tuple[str, Refused]] = field(default_factory=list)  # (format, refusal)
     marks: list[Mark] = field(default_factory=list)
     lines: int = 0
@@ -51,12 +52,18 @@ class BlockResult:
     def add(self, other: BlockResult) -> None:
         """Take in what another block of the same source gave."""
         self.found += other.found
+        self.columns += other.columns
         self.refused += other.refused
         self.marks += other.marks
         self.lines += other.lines
         self.bytes += other.bytes
         self.records += other.records
         self.pieces += other.pieces
+
+    @property
+    def rows(self) -> int:
+        """How many rows and refusals there are."""
+        return len(self.found) + len(self.refused) + sum(item.count for _, item in self.columns)
 
 
 class Window:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final, cast
@@ -13,7 +12,7 @@ import xxhash
 from aftershock.parsers.blocks import REACH, BlockResult, Window, read_block, read_blocks
 from aftershock.parsers.column_map import ColumnMap
 from aftershock.parsers.detect import HEAD_BYTES, Detected, detect
-from aftershock.parsers.formats import DocumentFormat, Found, Head, Mark, Refused
+from aftershock.parsers.formats import DocumentFormat, Found, FoundColumns, Head, Mark, Refused
 from aftershock.parsers.redact import redact_bytes, redact_row
 from aftershock.parsers.scan import scanner_for
 from aftershock.parsers.streams import StreamError, compression_of, decompressed
@@ -100,12 +99,17 @@ def read_range(
     return result
 
 
-def read_whole(opened: Opened, opener: Opener = open_local, gap: int | None = None) -> Iterator[BlockResult]:
-    """All of a source, as a stream, in the order of its offsets. Damage ends it with a refusal, never with an error."""
+def read_whole(
+    opened: Opened, opener: Opener = open_local, gap: int | None = None, *, columns: bool = False
+) -> Iterator[BlockResult]:
+    """All of a source, as a stream, in the order of its offsets. Damage ends it with a refusal, never with an error.
+
+    ``columns``: rows may come as columns, where the format can read them so.
+    """
     done = 0
     try:
         with opener(opened.file.path) as raw:
-            for block in read_stream(decompressed(raw, opened.compression), opened.detected, gap):
+            for block in read_stream(decompressed(raw, opened.compression), opened.detected, gap, columns=columns):
                 done += block.bytes
                 yield block
     except StreamError as error:
@@ -114,10 +118,12 @@ def read_whole(opened: Opened, opener: Opener = open_local, gap: int | None = No
         yield _failed(opened, done, f"cannot be read: {error.strerror or error}")
 
 
-def read_stream(stream: BinaryIO, detected: Detected, gap: int | None = None) -> Iterator[BlockResult]:
-    """All of an opened, decompressed stream."""
+def read_stream(
+    stream: BinaryIO, detected: Detected, gap: int | None = None, *, columns: bool = False
+) -> Iterator[BlockResult]:
+    """All of an opened, decompressed stream. ``columns``: see :func:`read_whole`."""
     if detected.how == "document" and detected.document is not None:
-        yield from _read_document(stream, detected.document)
+        yield from _read_document(stream, detected.document, columns=columns)
     else:
         yield from read_blocks(stream, STREAM_BLOCK, scanner_for(detected.formats), gap)
 
@@ -178,19 +184,21 @@ class _Tally(io.RawIOBase):
         return self.lines + self._open_line
 
 
-def _read_document(stream: BinaryIO, fmt: DocumentFormat) -> Iterator[BlockResult]:
+def _read_document(stream: BinaryIO, fmt: DocumentFormat, *, columns: bool) -> Iterator[BlockResult]:
     tally = _Tally(stream)
     buffered = io.BufferedReader(tally, buffer_size=1 << 20)
-    items = fmt.read(buffered)
+    items = fmt.read_columns(buffered) if columns and fmt.read_columns else fmt.read(buffered)
     lines = taken = 0
     while True:
         result = BlockResult()
         damage: StreamError | None = None
         ended = True
         try:
-            for item in itertools.islice(items, DOCUMENT_ROWS):
-                ended = False
+            for item in items:
                 _sort_in(item, fmt.name, result)
+                if result.rows + len(result.marks) >= DOCUMENT_ROWS:
+                    ended = False
+                    break
         except StreamError as error:
             damage = error  # what was read before it counts
         result.lines, lines = tally.line_count() - lines, tally.line_count()
@@ -205,9 +213,13 @@ def _read_document(stream: BinaryIO, fmt: DocumentFormat) -> Iterator[BlockResul
             return
 
 
-def _sort_in(item: Found | Refused | Mark, format_name: str, result: BlockResult) -> None:
+def _sort_in(item: Found | Refused | Mark | FoundColumns, format_name: str, result: BlockResult) -> None:
     if isinstance(item, Mark):
         result.marks.append(item)
+        return
+    if isinstance(item, FoundColumns):
+        result.records += item.count
+        result.columns.append((format_name, item))
         return
     result.records += 1
     if isinstance(item, Refused):

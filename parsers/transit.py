@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from aftershock.parsers.blocks import BlockResult, Mark
 from aftershock.parsers.clock import Reading
-from aftershock.parsers.formats import Found
+from aftershock.parsers.formats import Found, FoundColumns
 from aftershock.parsers.source import reject_of
 from aftershock.schemas.batches import batch_to_rows, column_values, columns_to_batch
 from aftershock.schemas.columns import Row, Table
@@ -128,6 +128,7 @@ def pack(result: BlockResult, source: str) -> list[pa.RecordBatch]:
         by_class[type(item.row)].append(item)
     # A line may give rows of several tables: their order must not hang on what else stands in the block.
     batches = [_pack_found(by_class[row], table) for row, table in TABLE_OF_ROW.items() if row in by_class]
+    batches += [_pack_columns(name, columns) for name, columns in result.columns]
     if result.refused:
         rejects = [reject_of(source, name, refused) for name, refused in result.refused]
         batches.append(lean_batch(rejects, "rejects"))
@@ -183,6 +184,15 @@ def _pack_found(items: Sequence[Found], table: Table) -> pa.RecordBatch:
     columns["@mark"] = [item.mark for item in items]
     lean = lean_schema(table.name)
     return columns_to_batch(columns, pa.schema([*lean, *_CLOCK, *_LAST, *_PLACE], metadata=lean.metadata))
+
+
+def _pack_columns(format_name: str, found: FoundColumns) -> pa.RecordBatch:
+    """Rows that were found as columns, as they stand: nothing is folded, nothing is marked."""
+    lean = lean_schema(found.table)
+    constant = {"@folded": False, "@format": format_name, "@mark": ""}
+    columns = {name: pa.repeat(pa.scalar(value), found.count) for name, value in constant.items()}
+    schema = pa.schema([*lean, *_CLOCK, *_LAST, *_PLACE], metadata=lean.metadata)
+    return columns_to_batch({**columns, **found.columns}, schema)
 
 
 def _clock_columns(readings: Sequence[Reading]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ def read_chunk(chunk: Chunk, burst_gap: int) -> Iterator[BlockResult]:
     opened = chunk.opened()
     opener = opener_of(chunk.path)
     if chunk.is_whole:
-        blocks: Iterable[BlockResult] = read_whole(opened, opener, burst_gap)
+        blocks: Iterable[BlockResult] = read_whole(opened, opener, burst_gap, columns=True)
     else:
         blocks = [read_range(opened, chunk.begin, chunk.stop, opener, burst_gap)]
     for block in blocks:

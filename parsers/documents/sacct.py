@@ -11,57 +11,13 @@ prints exit statuses above 128 less 128, so that 9 may have been 137.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from aftershock.parsers.documents.slurm_header import Columns
-from aftershock.parsers.documents.slurm_job import JobText, session_of
-from aftershock.parsers.documents.slurm_table import Record, has_header, read_table
+from aftershock.parsers.documents.sacct_columns import read_columns
+from aftershock.parsers.documents.sacct_record import COLUMNS, rows_of_record
+from aftershock.parsers.documents.slurm_table import has_header, read_table
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sample, expect
-from aftershock.parsers.slurm_words import shown_job
-
-# Shapes tell whether a record with too many delimiters was cut in the right place. An empty cell always passes.
-_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*|[A-Za-z()/]+|#+|[0-9]+", re.DOTALL)
-_ELAPSED: Final = re.compile(r"[0-9:.-]+|INVALID|Partition_Limit|UNLIMITED")
-_COUNT: Final = re.compile(r"[0-9]+")
-_HOSTS: Final = re.compile(r"None assigned|\S+")
-_TRES: Final = re.compile(r"\S+")
-_EXIT: Final = re.compile(r"[0-9]+:[0-9]+")
-
-_KNOWN: Final = (
-    "jobid jobidraw cluster partition qos account group gid user uid submit eligible start end elapsed elapsedraw "
-    "exitcode derivedexitcode state nnodes ncpus reqcpus reqmem reqtres alloctres alloccpus timelimit nodelist "
-    "jobname workdir submitline reason comment restarts dbindex maxrss totalcpu"
-)
-_FREE: Final = "submitline comment admincomment systemcomment jobname workdir extra constraints container"
-
-COLUMNS: Final = Columns(
-    required=frozenset({"jobid", "jobidraw"}),
-    known=frozenset(_KNOWN.split()),
-    shapes={
-        "jobid": re.compile(r"[0-9]+(?:[_+.]\S*)?"),
-        "jobidraw": re.compile(r"[0-9]+(?:[_+.]\S*)?"),
-        "state": re.compile(r"[A-Z_?]+\+?(?: by \S+)?"),
-        "exitcode": _EXIT,
-        "derivedexitcode": _EXIT,
-        "submit": _TIME,
-        "eligible": _TIME,
-        "start": _TIME,
-        "end": _TIME,
-        "elapsed": _ELAPSED,
-        "elapsedraw": _COUNT,
-        "timelimit": _ELAPSED,
-        "nnodes": _COUNT,
-        "ncpus": _COUNT,
-        "uid": _COUNT,
-        "nodelist": _HOSTS,
-        "alloctres": _TRES,
-        "reqtres": _TRES,
-    },
-    free=frozenset(_FREE.split()),
-    ruled=True,
-)
 
 
 def detects(head: Head) -> float:
@@ -78,44 +34,7 @@ def read(stream: BinaryIO) -> Iterator[Found | Refused]:
         if isinstance(record, Refused):
             yield record
         else:
-            yield from _rows(record)
-
-
-def _rows(record: Record) -> Iterator[Found | Refused]:
-    cells = record.cells
-    printed = cells.get("jobid") or cells.get("jobidraw") or ""
-    shown = shown_job(printed)
-    if shown is None:
-        yield Refused(record.offset, len(record.raw), "sacct: JobID is not a job id", record.raw[:512])
-        return
-    job_id, step = shown
-    if step is None:
-        yield from session_of(_job_text(job_id, cells), record.offset, record.raw)
-
-
-def _job_text(job_id: str, cells: Mapping[str, str]) -> JobText:
-    return JobText(
-        tool="sacct",
-        job_id=job_id,
-        raw_job_id=cells.get("jobidraw") or job_id,
-        cluster=cells.get("cluster"),
-        name=cells.get("jobname"),
-        user=cells.get("user") or cells.get("uid"),
-        work_dir=cells.get("workdir"),
-        partition=cells.get("partition"),
-        nodes=cells.get("nodelist"),
-        n_nodes=cells.get("nnodes") or cells.get("allocnodes"),
-        tres=(cells.get("alloctres"), cells.get("reqtres")),
-        submit=cells.get("submit"),
-        start=cells.get("start"),
-        end=cells.get("end"),
-        elapsed=cells.get("elapsedraw") or cells.get("elapsed"),
-        state=cells.get("state"),
-        exit=cells.get("exitcode"),
-        reason=cells.get("reason"),
-        excluded=next((cells[name] for name in ("excnodelist", "excnodes", "exc_nodes") if name in cells), None),
-        submit_line=cells.get("submitline"),
-    )
+            yield from rows_of_record(record)
 
 
 _SAMPLES: Final = (
@@ -183,6 +102,7 @@ FORMAT: Final = DocumentFormat(
     tables=("sessions",),
     detects=detects,
     read=read,
+    read_columns=read_columns,
     samples=_SAMPLES,
     non_samples=(
         "JobID           JobName  Partition    Account  AllocCPUS      State ExitCode \n",

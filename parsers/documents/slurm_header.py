@@ -15,7 +15,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 _NAME: Final = re.compile(rb"[A-Za-z][A-Za-z0-9_/().:-]{0,63}\Z")
 # What stands behind the first name, up to the next one: a bar, unless ``--delimiter`` or a format says otherwise.
 _FIRST: Final = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s{0,64}[A-Za-z][A-Za-z0-9_/().:-]{0,63}\s{0,64}(?P<mark>[^A-Za-z0-9_/().:\- \r\n]{1,4})"
+    rb"(?:\xef\xbb\xbf)?\s{0,64}[A-Za-z][A-Za-z0-9_/().:-]{0,63}\s{0,64}(?P<mark>[\t!#$&*+,;<>?@^`|~]{1,4})"
 )
 
 

@@ -80,7 +80,7 @@ def session_of(job: JobText, offset: int, record: bytes) -> list[Found | Refused
     hosts = _hosts(job.nodes, "NodeList", problems)
     options = host_options_in(job.submit_line)
     excluded = _excluded(job, options.excluded, problems)
-    n_nodes = _whole(job.n_nodes)
+    n_nodes = whole_number(job.n_nodes)
     times, kind = _times(job, problems)
     elapsed = elapsed_seconds(job.elapsed)
 
@@ -112,11 +112,11 @@ def session_of(job: JobText, offset: int, record: bytes) -> list[Found | Refused
         state=state,
         exit_code=code,
         exit_signal=signal,
-        end_reason=_end_reason(job, state, placed=placed),
+        end_reason=_end_reason(job, placed=placed),
         cancelled_by=(cancelled_by or job.cancelled_by or None) if state == "CANCELLED" else None,
         excluded_hosts=excluded,
-        designated_hosts=_designated(job.wanted or options.wanted, n_nodes),
-        command=_command(job),
+        designated_hosts=designated_hosts(job.wanted or options.wanted, n_nodes),
+        command=command_of(job.submit_line or job.command),
     )
     found = Found(row, _reading(row, job, kind), offset)
     return [found, *(Refused(offset, len(record), f"{job.tool}: {problem}", record[:EXCERPT]) for problem in problems)]
@@ -140,7 +140,7 @@ def _excluded(job: JobText, line: str | None, problems: list[str]) -> list[str] 
     return _hosts(line, "--exclude", problems) if line is not None else column
 
 
-def _designated(wanted: str | None, n_nodes: int | None) -> list[str] | None:
+def designated_hosts(wanted: str | None, n_nodes: int | None) -> list[str] | None:
     """The only hosts that a request allowed: those it named, where it needs no more than these."""
     if not wanted or not n_nodes:
         return None
@@ -178,20 +178,32 @@ def _reading(row: Session, job: JobText, kind: ClockKind) -> Reading:
     return NO_CLOCK
 
 
-def _end_reason(job: JobText, state: str | None, *, placed: bool) -> str | None:
-    reason = (job.reason or "").strip()
-    if reason.lower() not in _NO_REASON and (not placed or _END_REASON.match(reason)):
-        return reason
-    # A state without a counterpart among those of a session would be lost otherwise.
-    printed = (job.state or "").strip().upper()
-    return printed if state == "UNKNOWN" or printed in _SPECIAL_ENDS else None
+def _end_reason(job: JobText, *, placed: bool) -> str | None:
+    reason, end_reason = reason_words(job.reason)
+    return (end_reason if placed else reason) or state_reason(job.state)
 
 
-def _command(job: JobText) -> str | None:
-    text = (job.submit_line or job.command or "").strip()
-    return None if text in ("", "(null)", "N/A") else text
+def reason_words(text: str | None) -> tuple[str | None, str | None]:
+    """A printed reason as (what it is for a job that was never placed, what it is for one that was)."""
+    reason = (text or "").strip()
+    if reason.lower() in _NO_REASON:
+        return None, None
+    return reason, reason if _END_REASON.match(reason) else None
 
 
-def _whole(text: str | None) -> int | None:
+def state_reason(text: str | None) -> str | None:
+    """A state without a counterpart among those of a session: it would be lost otherwise."""
+    printed = (text or "").strip().upper()
+    return printed if job_state(text)[0] == "UNKNOWN" or printed in _SPECIAL_ENDS else None
+
+
+def command_of(text: str | None) -> str | None:
+    """A submit line or a command, None where nothing is printed."""
+    stripped = (text or "").strip()
+    return None if stripped in ("", "(null)", "N/A") else stripped
+
+
+def whole_number(text: str | None) -> int | None:
+    """A count, None where there is none."""
     word = (text or "").strip()
     return int(word) if _WHOLE.match(word) else None

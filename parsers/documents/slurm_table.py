@@ -222,42 +222,59 @@ def has_header(lines: list[bytes], columns: Columns) -> bool:
     )
 
 
-def read_table(stream: BinaryIO, columns: Columns, tool: str) -> Iterator[Record | Refused]:
-    """The records of a table, in order; a header may come again, and may change."""
-    taker: _Taker | None = None
-    for (offset, line), (_, below) in pairwise(chain(_lines(stream), [(0, b"")])):
-        if line is None:
-            yield Refused(offset, 0, f"{tool}: line of more than {MAX_RECORD} bytes")
-            continue
-        following = _taker_of(line, below or b"", columns, tool)
+class TableReader:
+    """Takes the lines of a table one by one; a header may come again, and may change."""
+
+    def __init__(self, columns: Columns, tool: str) -> None:
+        self._columns = columns
+        self._tool = tool
+        self._taker: _Taker | None = None
+        self.header: Header | None = None  # under which the lines stand, if they have a delimiter
+
+    def take(self, offset: int, line: bytes, below: bytes) -> Iterator[Record | Refused]:
+        """The records that end above a line; ``below`` is the line after it."""
+        if len(line) > MAX_RECORD:
+            yield Refused(offset, 0, f"{self._tool}: line of more than {MAX_RECORD} bytes")
+            return
+        following, header = self._taker_of(line, below)
         if following:
-            if taker:
-                yield from taker.finish()
-            taker = following
-        elif taker:
-            yield from taker.take(offset, line)
-    if taker:
-        yield from taker.finish()
-    else:
-        yield Refused(0, 0, f"{tool}: no header that names the columns")
+            yield from self.flush()
+            self._taker, self.header = following, header
+        elif self._taker:
+            yield from self._taker.take(offset, line)
+
+    def flush(self) -> Iterator[Record | Refused]:
+        """What is kept back because it may go on: before a line of which it is known that it begins a record."""
+        if self._taker:
+            yield from self._taker.finish()
+
+    def finish(self) -> Iterator[Record | Refused]:
+        """Everything that is left."""
+        yield from self.flush()
+        if not self._taker:
+            yield Refused(0, 0, f"{self._tool}: no header that names the columns")
+
+    def _taker_of(self, line: bytes, below: bytes) -> tuple[_Taker | None, Header | None]:
+        """What reads the records under a line, if it is a header."""
+        if header := header_of(line, self._columns):
+            return _Cutter(_Table(header, self._columns), self._tool), header
+        layout = laid_out_header_of(line, below, self._columns)
+        return (_Rows(layout, self._tool) if layout else None), None
 
 
-def _taker_of(line: bytes, below: bytes, columns: Columns, tool: str) -> _Taker | None:
-    """What reads the records under a line, if it is a header."""
-    if header := header_of(line, columns):
-        return _Cutter(_Table(header, columns), tool)
-    layout = laid_out_header_of(line, below, columns)
-    return _Rows(layout, tool) if layout else None
+def read_table(stream: BinaryIO, columns: Columns, tool: str) -> Iterator[Record | Refused]:
+    """The records of a table, in order."""
+    reader = TableReader(columns, tool)
+    for (offset, line), (_, below) in pairwise(chain(_lines(stream), [(0, b"")])):
+        yield from reader.take(offset, line, below)
+    yield from reader.finish()
 
 
-def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
-    """(offset, line with its end); None instead of a line that is longer than a record may be."""
+def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """(offset, line with its end) of each line; of one that is longer than a record may be, the beginning."""
     offset = 0
     while line := stream.readline(MAX_RECORD + 1):
-        begin, offset = offset, offset + len(line)
-        if len(line) <= MAX_RECORD:
-            yield begin, line
-            continue
+        yield offset, line
+        offset += len(line)
         while not line.endswith(b"\n") and (line := stream.readline(MAX_RECORD)):
             offset += len(line)
-        yield begin, None
