@@ -21,6 +21,9 @@ HIDEABLE: Final[Mapping[str, tuple[Kind, ...]]] = {
 }
 _ALWAYS: Final[tuple[Kind, ...]] = ("job", "word")
 
+# A name of several kinds is taken for the first of these.
+_PRECEDENCE: Final[tuple[Kind, ...]] = get_args(Kind)
+
 # Accounts and addresses that every cluster has: they name nobody, and tell an administrator from a user.
 _EVERYBODY: Final = frozenset(
     {"root", "slurm", "slurmctld", "slurmd", "nobody", "system", "munge", "daemon", "kubelet"}
@@ -47,8 +50,7 @@ class Names:
         self._key = key
         self._hidden: frozenset[Kind] = frozenset((*_ALWAYS, *(kind for word in hide for kind in HIDEABLE[word])))
         self._hosts = HostNames(aliases)
-        # A name of several kinds is taken for the first of these.
-        self._known: dict[Kind, set[str]] = {kind: set() for kind in get_args(Kind)}
+        self._known: dict[str, Kind] = {}
 
     def hides(self, kind: Kind) -> bool:
         """Whether names of this kind are replaced."""
@@ -64,17 +66,22 @@ class Names:
             return
         canonical = self._canonical(kind, printed)
         if canonical and not _is_common(kind, canonical):
-            self._known[kind].add(canonical)
+            known = self._known.setdefault(canonical, kind)
+            if _PRECEDENCE.index(kind) < _PRECEDENCE.index(known):
+                self._known[canonical] = kind
 
     def kind_of(self, printed: str) -> Kind | None:
         """What a word of a text is known to be."""
-        return next(
-            (kind for kind, names in self._known.items() if names and self._canonical(kind, printed) in names), None
-        )
+        found = self._known.get(printed) or self._known.get(printed.strip().casefold())
+        if found is None and ("." in printed or self._hosts.aliases):
+            found = self._known.get(self._canonical("host", printed))
+            # Only a host has a domain that may be left out.
+            found = found if found == "host" else None
+        return found
 
     def known_with_spaces(self) -> list[str]:
         """Names that are more than one word, as they were learned."""
-        return [name for names in self._known.values() for name in names if not re.fullmatch(r"[\w./~-]+", name)]
+        return [name for name in self._known if not re.fullmatch(r"[\w./~-]+", name)]
 
     def pseudonym(self, kind: Kind, printed: str) -> str:
         """What stands for a name. The digest does not depend on the kind: one name has one digest everywhere."""

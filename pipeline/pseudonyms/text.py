@@ -27,8 +27,11 @@ _CHAR: Final = r"(?:[\w./~-]|[^\x00-\x7f]|[\x00-\x08\x0e-\x1f\x7f])"
 
 _TOKEN: Final = re.compile(
     rf"""
+    (?={_CHAR}) (?:
+      # Most words stand between spaces. A word before a number may say what the number is, as may these.
+      (?P<plain> (?!(?i:serial|asset|user)) [A-Za-z]+ (?= [,)]? (?: \s [A-Za-z(] | \Z ) ) )
       # A number that is said to be of a board, a device or a user: Serial Number : 132, uid=1002
-      (?P<label> (?:[A-Za-z_.]{{0,24}}[_.])?
+    | (?P<label> (?:[A-Za-z_.]{{0,24}}[_.])?
                  (?i: serial (?:[ _-]?(?:number|num|no))? | s/?n | asset[ _-]?tag | [a-z]?uid | gid
                  | user (?:[ _-]?(?:id|name))? | account | owner | guid ) \s{{0,64}} [:=\#]? \s{{0,4}} ["']? )
       (?P<labelled> \d [\w.-]* )
@@ -44,6 +47,7 @@ _TOKEN: Final = re.compile(
                 (?:[0-9A-Fa-f]{{1,4}} (?::[0-9A-Fa-f]{{1,4}}){{0,6}})? (?!\w) )
     | (?P<list> [A-Za-z][\w.-]* \[ \d+ (?:[,-]\d+)* \] (?: [\w.-]* \[ \d+ (?:[,-]\d+)* \] )* [\w.-]* )
     | (?P<word> {_CHAR}+ )
+    )
     """,
     re.VERBOSE,
 )
@@ -153,7 +157,7 @@ class TextRule:
             return self._named(text, "host")
         if group == "list":
             return self._host_list(text)
-        if group == "word":
+        if group in ("plain", "word"):
             if text not in self._words:
                 if len(self._words) >= _MOST_REMEMBERED:
                     self._words.clear()
