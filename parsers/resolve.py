@@ -82,7 +82,7 @@ def zone_of(name: str) -> dt.tzinfo:
 
 
 @lru_cache(maxsize=65536)
-def _offset_at(zone: str, wall_minute: int) -> tuple[int, bool]:
+def offset_at(zone: str, wall_minute: int) -> tuple[int, bool]:
     """Offset east of UTC in microseconds at a wall clock minute, and whether that wall clock comes twice or never."""
     moment = dt.datetime(1970, 1, 1) + dt.timedelta(minutes=wall_minute)
     tz = zone_of(zone)
@@ -161,7 +161,7 @@ class SourceClock:
         if basis == "inferred_zone":
             shift, twice = self._anchor_at(offset), False
         else:
-            shift, twice = _offset_at(self._rules.zone or "UTC", wall // MINUTE)
+            shift, twice = offset_at(self._rules.zone or "UTC", wall // MINUTE)
         if basis == "zoned" and year_basis:
             basis = year_basis
         return Resolved(wall - shift, basis, error + (HOUR / SECOND if twice else 0.0))

@@ -90,6 +90,11 @@ def table_name(batch: pa.RecordBatch) -> str:
     return str((batch.schema.metadata or {}).get(b"table", b"").decode())
 
 
+def is_found(batch: pa.RecordBatch) -> bool:
+    """Whether a batch on its way holds rows of a table, which are not settled yet."""
+    return table_name(batch) in TABLES and "@offset" in batch.schema.names
+
+
 @dataclass
 class Unpacked:
     """What all blocks of one source gave."""

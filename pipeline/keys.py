@@ -7,7 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from aftershock.parsers.transit import lean_batch
 from aftershock.schemas.columns import Row
@@ -41,3 +43,27 @@ def partitioned(
         groups[partition_of(key(row), partitions), row.table].append(row)
     for (number, table), members in sorted(groups.items(), key=lambda group: group[0]):
         yield number, lean_batch(members, table, origin)
+
+
+def partitioned_batches(
+    batches: Iterable[pa.RecordBatch], keys: Callable[[pa.RecordBatch], pa.Array], partitions: int, origin: str | None
+) -> Iterator[Partition]:
+    """The same for rows that are in batches already; ``keys`` gives the key of each row of a batch."""
+    for batch in batches:
+        named = batch.replace_schema_metadata(
+            {**(batch.schema.metadata or {}), **({"origin": origin} if origin else {})}
+        )
+        if partitions == 1:
+            yield partition_of("", 1), named
+            continue
+        words = keys(batch).dictionary_encode()
+        numbers = np.array([partition_of(word or "", partitions) for word in words.dictionary.to_pylist()], np.int64)
+        chosen = numbers[words.indices.to_numpy()]
+        for number in np.unique(chosen).tolist():
+            yield number, named.filter(pa.array(chosen == number))
+
+
+def job_keys(batch: pa.RecordBatch) -> pa.Array:
+    """What tells the jobs of a batch of sessions apart: the scheduler's own number, else the id that it shows."""
+    raw, shown = batch.column("raw_job_id"), batch.column("job_id")
+    return pc.fill_null(pc.coalesce(pc.if_else(pc.equal(raw, ""), None, raw), shown), "")

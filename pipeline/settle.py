@@ -12,9 +12,10 @@ from aftershock.parsers.hosts import HostNames
 from aftershock.parsers.registry import format_named
 from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.settle import SourceRules, settle_source
-from aftershock.parsers.transit import Unpacked, unpack
+from aftershock.parsers.settle_sessions import are_alone, settle_sessions
+from aftershock.parsers.transit import Unpacked, is_found, unpack
 from aftershock.pipeline.config import Config
-from aftershock.pipeline.keys import DONE, partitioned
+from aftershock.pipeline.keys import DONE, job_keys, partitioned, partitioned_batches
 from aftershock.pipeline.quick_beam import beam
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow, SchedulerEvent
@@ -58,22 +59,39 @@ class SettleRules:
         )
 
 
-def settle_batches(
-    source: str, batches: Iterable[pa.RecordBatch], rules: SettleRules
-) -> tuple[list[Row], Source, list[Reject]]:
-    """The resolved rows of one source, and its rows of ``sources`` and ``rejects``."""
-    got = unpack(batches)
-    settled = settle_source(got.found, got.marks, rules.for_source(source, got.format), format_named)
-    described = settled.source
+@dataclass(frozen=True)
+class SettledBatches:
+    """What one source gave: resolved rows, sessions that stayed in batches, and its rows of two other tables."""
+
+    rows: list[Row]
+    sessions: list[pa.RecordBatch]
+    described: Source
+    rejects: list[Reject]
+
+
+def settle_batches(source: str, batches: Iterable[pa.RecordBatch], rules: SettleRules) -> SettledBatches:
+    """Bring the batches of one source together."""
+    kept = list(batches)
+    found = [batch for batch in kept if is_found(batch)]
+    got = unpack(batch for batch in kept if not is_found(batch))
+    own_rules = rules.for_source(source, got.format)
+    own_format = format_named(got.format) if got.format else None
+    if found and not got.marks and are_alone(found, own_format):
+        settled = settle_sessions(found, own_rules)
+        rows, sessions, described = list[Row](), settled.batches, settled.source
+    else:
+        got.found = unpack(found).found
+        by_row = settle_source(got.found, got.marks, own_rules, format_named)
+        rows, sessions, described = by_row.rows, list[pa.RecordBatch](), by_row.source
     rejects = list(got.rejects)
     if got.refused:
         rejects.append(Reject(source=source, reason=got.refused))
-    elif got.format is None and not settled.rows:
+    elif got.format is None and not rows and not sessions:
         reason = "no known format: no record of any format was found in it"
         rejects.append(Reject(source=source, reason=reason))
         got.note = got.note or reason
     _count(described, got, len(rejects))
-    return settled.rows, described, rejects
+    return SettledBatches(rows, sessions, described, rejects)
 
 
 def _count(described: Source, got: Unpacked, rejects: int) -> None:
@@ -106,7 +124,8 @@ class _Settle(beam.DoFn):  # type: ignore[misc]
 
     def process(self, keyed: tuple[str, Iterable[pa.RecordBatch]]) -> Iterator[Any]:
         source, batches = keyed
-        rows, described, rejects = settle_batches(source, batches, self._rules)
+        settled = settle_batches(source, batches, self._rules)
+        rows, described = settled.rows, settled.described
         n = self._rules.partitions
         said = (row for row in rows if isinstance(row, (EventRow, Gpu, Host)) and not _of_job(row))
         jobs = (row for row in rows if isinstance(row, Session) or _of_job(row))
@@ -115,7 +134,9 @@ class _Settle(beam.DoFn):  # type: ignore[misc]
             yield beam.pvalue.TaggedOutput(EVENTS, part)
         for part in partitioned(jobs, _job_key, n, origin=described.format):
             yield beam.pvalue.TaggedOutput(JOBS, part)
-        for _, batch in partitioned([*done, described, *rejects], lambda row: "", 1):
+        for part in partitioned_batches(settled.sessions, job_keys, n, origin=described.format):
+            yield beam.pvalue.TaggedOutput(JOBS, part)
+        for _, batch in partitioned([*done, described, *settled.rejects], lambda row: "", 1):
             yield beam.pvalue.TaggedOutput(DONE, batch)
 
 

@@ -1,0 +1,144 @@
+"""Settling the sessions of a source column by column: what :mod:`aftershock.parsers.settle` does row by row.
+
+A source of accounting has nothing but sessions, of a format whose records stand alone. Then a clock needs no neighbour,
+and hosts get their names once for each different name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aftershock.parsers.clock import MINUTE, SECOND, Reading
+from aftershock.parsers.formats import Format, nothing_settled
+from aftershock.parsers.resolve import HOUR, ClockRules, SourceClock, offset_at
+from aftershock.parsers.settle import SourceRules
+from aftershock.parsers.transit import lean_schema, table_name
+from aftershock.schemas.columns import TIMESTAMP
+from aftershock.schemas.provenance import Source
+from aftershock.schemas.sessions import Session
+
+_TIMES: Final = ("submit_time", "start_time", "end_time")
+_HOST_LISTS: Final = ("hosts", "excluded_hosts", "designated_hosts")
+# Kinds of clocks that need no neighbour.
+_ALONE: Final = frozenset({"local", "epoch", "zoned", "none"})
+
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SettledSessions:
+    """Sessions with times in UTC, and what to say about their source."""
+
+    batches: list[pa.RecordBatch]
+    source: Source
+
+
+def are_alone(batches: Iterable[pa.RecordBatch], fmt: Format | None) -> bool:
+    """Whether batches on their way hold nothing but sessions that can be settled column by column."""
+    if fmt is None or fmt.settle is not nothing_settled:
+        return False
+    return all(_is_alone(batch, fmt.name) for batch in batches)
+
+
+def _is_alone(batch: pa.RecordBatch, format_name: str) -> bool:
+    if table_name(batch) != Session.table or not batch.num_rows:
+        return False
+    if batch.column("@boot").null_count < batch.num_rows or batch.column("@epoch").null_count < batch.num_rows:
+        return False
+    kinds, formats = (set(pc.unique(batch.column(name)).to_pylist()) for name in ("@kind", "@format"))
+    return kinds <= _ALONE and formats == {format_name} and not pc.any(batch.column("@folded")).as_py()
+
+
+def settle_sessions(batches: Sequence[pa.RecordBatch], rules: SourceRules) -> SettledSessions:
+    """Settle batches of which :func:`are_alone` is true, as :func:`.settle_source` does."""
+    kinds = {kind for batch in batches for kind in pc.unique(batch.column("@kind")).to_pylist()}
+    clock = SourceClock([(0, Reading(kind, 0)) for kind in sorted(kinds)], rules.clock)
+    settled = [_settled(batch, clock, rules) for batch in batches]
+    ends = [pc.min_max(batch.column(name)) for batch in settled for name in ("submit_time", "end_time")]
+    first = [value for end in ends if (value := end["min"].cast(pa.int64()).as_py()) is not None]
+    last = [value for end in ends if (value := end["max"].cast(pa.int64()).as_py()) is not None]
+    source = Source(
+        source=rules.source,
+        format=rules.format,
+        timezone=clock.zone_name if clock.has_local else None,
+        zone_basis=clock.zone_basis if clock.has_local else None,
+        events=sum(batch.num_rows for batch in settled),
+        first_time=min(first, default=None),
+        last_time=max(last, default=None),
+    )
+    return SettledSessions(settled, source)
+
+
+def _settled(batch: pa.RecordBatch, clock: SourceClock, rules: SourceRules) -> pa.RecordBatch:
+    schema = lean_schema(Session.table)
+    columns: dict[str, pa.Array] = {name: batch.column(name) for name in schema.names}
+    kinds = batch.column("@kind")
+    is_local = pc.equal(kinds, "local").to_numpy(zero_copy_only=False)
+    lost = pc.equal(kinds, "none").to_numpy(zero_copy_only=False)
+    if clock.zone_basis is None:
+        lost = lost | is_local
+    error = batch.column("@resolution").to_numpy(zero_copy_only=False) / SECOND
+    worst = np.full(batch.num_rows, -1.0)
+    known = np.zeros(batch.num_rows, np.bool_)
+    for name in _TIMES:
+        printed = columns[name].cast(pa.int64())
+        there = printed.is_valid().to_numpy(zero_copy_only=False)
+        wall = printed.fill_null(0).to_numpy(zero_copy_only=False)
+        shift, twice = _shifts(wall, is_local & there & ~lost, rules.clock)
+        known |= there
+        worst = np.where(there & ~lost, np.maximum(worst, error + np.where(twice, HOUR / SECOND, 0.0)), worst)
+        columns[name] = pa.array(wall - shift, mask=~there | lost).cast(TIMESTAMP)
+    basis = pc.if_else(pa.array(is_local), pa.scalar(clock.zone_basis or "none"), kinds)
+    columns["time_basis"] = pc.if_else(pa.array(known), basis, "none")
+    columns["time_error_s"] = pa.array(worst, mask=worst < 0)
+    if rules.cluster:
+        columns["cluster"] = pa.repeat(pa.scalar(rules.cluster), batch.num_rows)
+    for name in _HOST_LISTS:
+        columns[name] = _named(columns[name], rules)
+    places = pc.binary_join_element_wise(rules.source, batch.column("@offset").cast(pa.string()), ":")
+    columns["sources"] = pa.ListArray.from_arrays(np.arange(batch.num_rows + 1, dtype=np.int32), places)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _shifts(wall: Ints, where: Bools, rules: ClockRules) -> tuple[Ints, Bools]:
+    """How far local clocks are ahead of UTC, and which of them come twice or never.
+
+    Zones change at whole minutes, and not twice within an hour: only in an hour that begins and ends differently is
+    every minute looked at.
+    """
+    shift = np.zeros(len(wall), np.int64)
+    twice = np.zeros(len(wall), np.bool_)
+    zone = rules.zone or "UTC"
+    at = np.flatnonzero(where)
+    hours, hour_of = np.unique(wall[at] // HOUR, return_inverse=True)
+    minutes = HOUR // MINUTE
+    ends = [(offset_at(zone, hour * minutes), offset_at(zone, hour * minutes + minutes - 1)) for hour in hours.tolist()]
+    shift[at] = np.array([first[0] for first, _ in ends], np.int64)[hour_of]
+    odd = np.array([first != last or first[1] for first, last in ends], np.bool_)[hour_of]
+    for i in at[odd].tolist():
+        shift[i], twice[i] = offset_at(zone, int(wall[i]) // MINUTE)
+    return shift, twice
+
+
+def _named(lists: pa.Array, rules: SourceRules) -> pa.Array:
+    """Host lists with the names of the tables; what is no host name is left out."""
+    flat = lists.flatten()
+    encoded = flat.dictionary_encode()
+    names = [rules.names.of(name) or None for name in encoded.dictionary.to_pylist()]
+    named = pa.array(names, pa.string()).take(encoded.indices)
+    lengths: npt.NDArray[Any] = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    if named.null_count:
+        owner = np.repeat(np.arange(len(lists)), lengths)
+        there = named.is_valid().to_numpy(zero_copy_only=False)
+        lengths = np.bincount(owner[there], minlength=len(lists))
+        named = named.drop_null()
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), named, mask=lists.is_null() if lists.null_count else None)
