@@ -37,6 +37,7 @@ _NAMES: Final = re.compile(
     r"\^?\(?(?P<names>[A-Za-z0-9_.-]{1,253}(?::[0-9]{1,5})?(?:\|[A-Za-z0-9_.-]{1,253}(?::[0-9]{1,5})?){0,4095})\)?"
     r"(?::\.\*|:\.\+|:\[0-9\]\+|:\\d\+|\(:\.\*\)\?|\.\*)?\$?\Z"
 )
+_LONGEST_PATTERN: Final = 64 << 10
 # Made so long before its start it was not made because something had just happened.
 _AHEAD: Final = 10 * MINUTE
 
@@ -195,7 +196,7 @@ def _known_host(value: str) -> str:
 
 
 def _hosts_of_pattern(pattern: str) -> list[str]:
-    match = _NAMES.match(pattern)
+    match = _NAMES.match(pattern) if len(pattern) <= _LONGEST_PATTERN else None
     if match is None:
         raise ValueError(f"hosts that only a pattern tells: {pattern[:64]}")
     return list(dict.fromkeys(_known_host(name) for name in match["names"].split("|")))

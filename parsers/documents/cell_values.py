@@ -19,6 +19,7 @@ from aftershock.parsers.hostlist import CAP, HostListError, expand_hosts
 MOST_INT32: Final = 2**31 - 1
 LATEST: Final = 7_258_118_400 * SECOND  # 2200
 
+_LONGEST_NOTHING: Final = max(map(len, NOTHING))
 _WHOLE: Final = re.compile(r"(?P<number>[+-]?[0-9]{1,18})(?:\.0{1,9})?\Z")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,2})?\Z")
 _TRUE: Final = frozenset({"true", "yes", "y", "t", "1", "planned"})
@@ -43,9 +44,12 @@ class CellClock(NamedTuple):
 
 def text_cell(value: Any) -> str | None:
     """The text of a cell; None where there is nothing."""
+    if value is None:
+        return None
     if isinstance(value, str):
         word = value.strip()
-        return None if word.lower() in NOTHING else word
+        # No word for nothing is longer: most cells need no second look.
+        return None if len(word) <= _LONGEST_NOTHING and word.lower() in NOTHING else word
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

@@ -138,6 +138,8 @@ class _Cutter:
 
     def _ends_open(self, line: bytes, *, is_open: bool) -> bool:
         """Whether a cell in quotes is open at the end of a line. Only a quote that begins a cell opens it."""
+        if b'"' not in line:
+            return is_open
         delimiter = self._header.delimiter.encode("ascii")
         at = 0
         while at <= len(line):
@@ -164,16 +166,19 @@ class _Cutter:
 
     def _made(self, cells: list[str], offset: int, raw: bytes) -> Iterator[CsvRecord]:
         names = self._header.names
-        stripped = tuple(cell.strip() for cell in cells[: len(names)])
-        if stripped == names:
+        if cells[0].strip() in names and self._is_header_again(tuple(cell.strip() for cell in cells[: len(names)])):
             return
-        if set(stripped) == set(names) and self._is_header(stripped):
-            self._header = Header(stripped, self._header.delimiter)
-            return
-        named: dict[str, str] = {}
-        for name, cell in zip(names, cells, strict=False):
-            named.setdefault(name, cell)
+        named = dict(zip(names, cells, strict=False))
+        if len(named) < len(names):  # of columns with one name the first counts
+            named = {name: cells[names.index(name)] for name in named}
         yield CsvRecord(named, offset, raw)
+
+    def _is_header_again(self, cells: tuple[str, ...]) -> bool:
+        """Whether a record is the header of another table, which has the same columns in any order."""
+        if set(cells) != set(self._header.names) or not self._is_header(cells):
+            return False
+        self._header = Header(cells, self._header.delimiter)
+        return True
 
 
 def _cells(data: bytes, delimiter: str) -> list[str] | None:

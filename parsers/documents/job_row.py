@@ -56,16 +56,39 @@ _OPEN: Final = frozenset({"PENDING", "RUNNING"})
 T = TypeVar("T")
 
 
-def session_of(record: TableRecord, mapped: ColumnMap) -> Iterator[Found | Refused]:
-    """The session of a row, and a refusal for each of its cells that cannot be read (that column is then null)."""
-    row = _Row(record.values, mapped)
+class JobRows:
+    """Makes sessions of the rows of one table."""
+
+    def __init__(self, mapped: ColumnMap) -> None:
+        self._words = _WORDS | dict(mapped.words)
+        self._separator = mapped.host_separator
+        self._unit, self._format = mapped.time_unit, mapped.time_format
+
+    def of(self, record: TableRecord) -> Iterator[Found | Refused]:
+        """The session of a row, and a refusal for each of its cells that cannot be read (that column is then null)."""
+        yield from _session(_Row(record.values, self), record)
+
+    def hosts(self, value: Any) -> list[str] | None:
+        """A cell as hosts."""
+        return hosts_cell(value, self._separator)
+
+    def time(self, value: Any) -> CellClock | None:
+        """A cell as a time."""
+        return time_cell(value, self._unit, self._format)
+
+    def state(self, word: str) -> str | None:
+        """The state of a session that a word means."""
+        return self._words.get(word.lower()) or job_state(word)[0]
+
+
+def _session(row: _Row, record: TableRecord) -> Iterator[Found | Refused]:
     job_id = text_cell(record.values.get("job_id"))
     if job_id is None:
         yield _refused(record, "a row without a job id")
         return
     state, printed = row.state()
     times, reading = row.times()
-    hosts = row.cell("hosts", lambda value: hosts_cell(value, mapped.host_separator))
+    hosts = row.hosts("hosts")
     elapsed = row.cell("duration_s", number_cell)
     if times["start_time"] is not None and times["end_time"] is not None:
         if times["end_time"] < times["start_time"]:
@@ -98,8 +121,8 @@ def session_of(record: TableRecord, mapped: ColumnMap) -> Iterator[Found | Refus
         end_reason=row.text("end_reason") or printed,
         cancelled_by=row.text("cancelled_by"),
         planned=row.cell("planned", truth_cell),
-        excluded_hosts=row.cell("excluded_hosts", lambda value: hosts_cell(value, mapped.host_separator)),
-        designated_hosts=row.cell("designated_hosts", lambda value: hosts_cell(value, mapped.host_separator)),
+        excluded_hosts=row.hosts("excluded_hosts"),
+        designated_hosts=row.hosts("designated_hosts"),
         command=row.text("command"),
         retry_of=row.text("retry_of"),
     )
@@ -127,9 +150,9 @@ def _is_placed(
 class _Row:
     """The cells of a row, and what is wrong with them."""
 
-    def __init__(self, values: Mapping[str, Any], mapped: ColumnMap) -> None:
+    def __init__(self, values: Mapping[str, Any], rules: JobRows) -> None:
         self._values = values
-        self._map = mapped
+        self._rules = rules
         self.problems: list[str] = []
 
     def text(self, column: str) -> str | None:
@@ -147,6 +170,10 @@ class _Row:
             self.problems.append(f"{column} is not read: {error}: {str(value)[:64]}")
             return None
 
+    def hosts(self, column: str) -> list[str] | None:
+        """A cell as hosts."""
+        return self.cell(column, self._rules.hosts)
+
     def count(self, column: str) -> int | None:
         """A cell as a number of things."""
         number = self.cell(column, whole_cell)
@@ -159,8 +186,7 @@ class _Row:
         word = self.text("state")
         if word is None:
             return None, None
-        mapped = dict(self._map.words).get(word.lower()) or _WORDS.get(word.lower())
-        state = mapped or job_state(word)[0]
+        state = self._rules.state(word)
         return (state, None) if state in SESSION_STATES and state != "UNKNOWN" else ("UNKNOWN", word)
 
     def exit(self) -> tuple[int | None, int | None]:
@@ -177,7 +203,7 @@ class _Row:
         first: CellClock | None = None
         resolution = 1
         for column in _TIMES:
-            clock = self.cell(column, lambda value: time_cell(value, self._map.time_unit, self._map.time_format))
+            clock = self.cell(column, self._rules.time)
             if clock is None:
                 continue
             if first is not None and not (kind == clock.kind or {kind, clock.kind} <= _UTC):

@@ -32,7 +32,7 @@ from functools import lru_cache
 from typing import BinaryIO, Final
 
 from aftershock.parsers.column_map import ACME, HELIOS, JOB_COLUMNS, ColumnMap
-from aftershock.parsers.documents.job_row import session_of
+from aftershock.parsers.documents.job_row import JobRows
 from aftershock.parsers.documents.stream_head import with_head
 from aftershock.parsers.documents.table_layout import Layout
 from aftershock.parsers.documents.table_records import MAGICS, looks_like, table_records
@@ -89,11 +89,12 @@ def read_mapped(stream: BinaryIO, column_map: ColumnMap) -> Iterator[Found | Ref
 
 
 def _read(stream: BinaryIO, mapped: ColumnMap) -> Iterator[Found | Refused]:
+    rows = JobRows(mapped)
     for record in table_records(stream, _layout(mapped, 2), "job_table"):
         if isinstance(record, Refused):
             yield record
         else:
-            yield from session_of(record, mapped)
+            yield from rows.of(record)
 
 
 _SAMPLES: Final = (

@@ -1,7 +1,8 @@
-"""The rows of a Parquet or Arrow file, in batches. It is laid down in an unnamed file first: it is read from its end.
+"""The rows of a Parquet file, in batches. It is laid down in an unnamed file first, for it is read from its end.
 
 Only the columns that are asked for are read. Texts stay as codes of a dictionary until a row is made, so that a file
-whose one long text stands in a million rows does not become a million long texts.
+whose one long text stands in a million rows does not become a million long texts. What the file claims of itself is
+looked at before anything of it is read.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from aftershock.parsers.documents.cell_values import ArrowTime
 from aftershock.parsers.formats import Refused
 
 PARQUET_MAGIC: Final = b"PAR1"
-ARROW_MAGIC: Final = b"ARROW1\0\0"
 
 # A table of jobs has some hundred bytes a row: this is room for tens of millions of them.
 MAX_FILE: Final = 4 << 30
-# A row group or batch that claims more than this is no table of jobs, or wants our memory.
-MAX_GROUP: Final = 1 << 30
+# Columns of a row group that claim more than this are no table of jobs, or want our memory.
+MAX_GROUP: Final = 512 << 20
+# A cell that is larger makes its row a refusal.
+MAX_CELL: Final = 1 << 20
+# Rows that a file of any size may have; beyond them there have to be bytes for them.
+_FREE_ROWS: Final = 1_000_000
 _BATCH_ROWS: Final = 1024
 _PIECE: Final = 1 << 20
 
@@ -41,10 +45,15 @@ def parquet_rows(stream: BinaryIO, choose: Choose, tool: str) -> Iterator[tuple[
             return
         number = 0
         try:
-            for batch in _batches(file, choose):
+            for batch in _batches(file, size, choose):
                 columns = {name: _plain(batch.column(name)) for name in batch.schema.names}
                 for i in range(batch.num_rows):
-                    yield number, {name: _value(column, i) for name, column in columns.items()}
+                    row = {name: _value(column, i) for name, column in columns.items()}
+                    large = next((name for name, value in row.items() if value is _TOO_LARGE), None)
+                    if large is None:
+                        yield number, row
+                    else:
+                        yield Refused(number, 0, f"{tool}: {large} has a cell of more than {MAX_CELL} bytes")
                     number += 1
         except _Unfit as error:
             yield Refused(number, 0, f"{tool}: {error}")
@@ -67,32 +76,25 @@ def _lay_down(stream: BinaryIO, file: IO[bytes]) -> int:
     return size
 
 
-def _batches(file: IO[bytes], choose: Choose) -> Iterator[pa.RecordBatch]:
-    if file.read(len(ARROW_MAGIC)) == ARROW_MAGIC:
-        yield from _arrow_batches(file, choose)
-        return
+def _batches(file: IO[bytes], size: int, choose: Choose) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq  # noqa: PLC0415 - large, and few inputs are Parquet
 
-    file.seek(0)
     schema = pq.read_schema(file)
     chosen = _chosen(schema, choose)
     texts = [name for name in chosen if pa.types.is_string(schema.field(name).type)]
     parquet = pq.ParquetFile(file, read_dictionary=texts, pre_buffer=False)
-    groups = parquet.metadata
-    if any(groups.row_group(i).total_byte_size > MAX_GROUP for i in range(groups.num_row_groups)):
+    told = parquet.metadata
+    if told.num_rows > max(_FREE_ROWS, size):
+        raise _Unfit(f"{told.num_rows} rows in {size} bytes: looks like a bomb")
+    if any(_group_bytes(told.row_group(i), chosen) > MAX_GROUP for i in range(told.num_row_groups)):
         raise _Unfit(f"a row group of more than {MAX_GROUP} bytes: write the file with smaller ones")
     yield from parquet.iter_batches(batch_size=_BATCH_ROWS, columns=chosen)
 
 
-def _arrow_batches(file: IO[bytes], choose: Choose) -> Iterator[pa.RecordBatch]:
-    file.seek(0)
-    reader = pa.ipc.open_file(file)
-    chosen = _chosen(reader.schema, choose)
-    for i in range(reader.num_record_batches):
-        batch = reader.get_batch(i).select(chosen)
-        batch.validate(full=True)
-        for at in range(0, batch.num_rows, _BATCH_ROWS):
-            yield batch.slice(at, _BATCH_ROWS)
+def _group_bytes(group: Any, chosen: Sequence[str]) -> int:
+    """What a row group says that the chosen columns take in memory."""
+    columns = (group.column(i) for i in range(group.num_columns))
+    return sum(column.total_uncompressed_size for column in columns if column.path_in_schema.split(".")[0] in chosen)
 
 
 def _chosen(schema: pa.Schema, choose: Choose) -> list[str]:
@@ -113,10 +115,15 @@ def _plain(column: pa.Array) -> pa.Array:
     return column
 
 
+_TOO_LARGE: Final = object()
+
+
 def _value(column: pa.Array, i: int) -> Any:
     scalar = column[i]
     if not scalar.is_valid:
         return None
+    if _size(scalar) > MAX_CELL:
+        return _TOO_LARGE
     if pa.types.is_timestamp(column.type):
         return ArrowTime(scalar.value, column.type.tz is not None)
     if pa.types.is_duration(column.type):
@@ -124,3 +131,12 @@ def _value(column: pa.Array, i: int) -> Any:
     if pa.types.is_decimal(column.type):
         return float(scalar.as_py())
     return scalar.as_py()
+
+
+def _size(scalar: pa.Scalar) -> int:
+    """About how many bytes a value takes."""
+    if isinstance(scalar, pa.DictionaryScalar):
+        scalar = scalar.value
+    if isinstance(scalar, (pa.StringScalar, pa.LargeStringScalar, pa.BinaryScalar)):
+        return scalar.as_buffer().size if scalar.is_valid else 0
+    return scalar.values.nbytes if isinstance(scalar, pa.ListScalar) else 0

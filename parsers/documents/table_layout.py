@@ -74,8 +74,8 @@ class Layout:
 
 def _take(values: dict[str, Any], column: str, said: Sequence[Any]) -> None:
     """The first thing that is said; what holds for all rows holds where nothing is."""
-    value = next((one for one in said if not _is_empty(one)), None)
-    if value is not None:
+    value = said[0] if len(said) == 1 else next((one for one in said if not _is_empty(one)), None)
+    if not _is_empty(value):
         values[column] = value
     else:
         values.setdefault(column, None)

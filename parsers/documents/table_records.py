@@ -9,12 +9,12 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from aftershock.parsers.documents.csv_records import csv_records, header_of
 from aftershock.parsers.documents.json_elements import Element
 from aftershock.parsers.documents.json_records import json_start, load_record, records_of
-from aftershock.parsers.documents.parquet_records import ARROW_MAGIC, PARQUET_MAGIC, parquet_rows
+from aftershock.parsers.documents.parquet_records import PARQUET_MAGIC, parquet_rows
 from aftershock.parsers.documents.stream_head import with_head
 from aftershock.parsers.documents.table_layout import Layout
 from aftershock.parsers.formats import Head, Refused
 
-MAGICS: Final = (PARQUET_MAGIC, ARROW_MAGIC)
+MAGICS: Final = (PARQUET_MAGIC,)
 
 _EXCERPT: Final = 512
 # Keys of an outermost object under which exports keep their rows.

@@ -15,6 +15,7 @@ from aftershock.parsers.blocks import BlockResult
 from aftershock.parsers.column_map import PRESETS, ColumnMap, column_map
 from aftershock.parsers.detect import detect
 from aftershock.parsers.documents import job_table
+from aftershock.parsers.documents.parquet_records import MAX_CELL
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused
 from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.selfcheck import rows_of_text
@@ -201,19 +202,25 @@ TYPED = pa.table(
 )
 
 
-def test_parquet_and_arrow_files_have_types():
+def test_parquet_files_have_types():
     data = parquet(TYPED)
     assert detect(Head("jobs.parquet", data)).format == "job_table"
-    arrow = io.BytesIO()
-    with pa.ipc.new_file(arrow, TYPED.schema) as writer:
-        writer.write_table(TYPED)
-    for found in (sessions(data), sessions(arrow.getvalue())):
-        assert [(s.job_id, s.hosts, s.state, s.n_gpus) for s in found] == [
-            ("1", ["a1", "a2"], "FAILED", 16),
-            ("2", None, "COMPLETED", 8),
-        ]
-        assert (found[0].start_time, found[0].end_time) == (START, START + 3600_000000)
-        assert found[1].sources == ["jobs.csv:1"]
+    found = sessions(data)
+    assert [(s.job_id, s.hosts, s.state, s.n_gpus) for s in found] == [
+        ("1", ["a1", "a2"], "FAILED", 16),
+        ("2", None, "COMPLETED", 8),
+    ]
+    assert (found[0].start_time, found[0].end_time) == (START, START + 3600_000000)
+    assert found[1].sources == ["jobs.csv:1"]
+
+
+def test_what_a_parquet_file_claims_is_bounded():
+    times = pa.array([START], pa.timestamp("us", "UTC"))
+    large = pa.table({"job_id": ["1"], "start_time": times, "command": ["x" * (MAX_CELL + 1)]})
+    assert refusals(parquet(large)) == [f"job_table: command has a cell of more than {MAX_CELL} bytes"]
+    many = pa.table({"job_id": pa.array([1] * 1_100_000), "start_time": pa.nulls(1_100_000, pa.timestamp("us"))})
+    (reason,) = refusals(parquet(many))
+    assert reason.endswith("looks like a bomb")
 
 
 def test_parquet_of_something_else_is_refused_with_the_reason():
