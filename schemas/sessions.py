@@ -146,6 +146,14 @@ class Retry(Row):
     )
     trigger: Annotated[str | None, Col("What brought the later session about.", values=RETRY_TRIGGERS)] = None
     mode: Annotated[str | None, Col("Whether a machine or a person retried.", values=RETRY_MODES)] = None
+    mode_evidence: Annotated[
+        str | None,
+        Col(
+            "What decided `mode`, several words with `+`: `requeue`, `restart_in_place`, `stated`, `dependency`, "
+            "`submitted_at_end`, `constant_gap`, `irregular_gaps`, `requeued_by_user`; null if nothing did.",
+            holds="fixed",
+        ),
+    ] = None
     interval_s: Annotated[float | None, seconds_col("From the end of the earlier to the start of the later.")] = None
     requeue_interval_s: Annotated[
         float | None, seconds_col("From the decision to requeue to the start; null without such a decision.")

@@ -1,0 +1,279 @@
+"""Links between sessions: requeues that the scheduler made, retries that it states, resubmissions that are inferred.
+
+Of each kind a session has at most one before it and one after it, so that chains are paths; what is certain goes first,
+and of what is inferred the best pairing of all is taken (`pairing.py`), not the first that comes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from aftershock.pipeline.attempts import REQUEUE_ENDS, SLURM, US, grouped
+from aftershock.pipeline.left_over import LeftOver
+from aftershock.pipeline.pairing import best_pairs
+from aftershock.pipeline.retry_rules import RetryRules, widest
+from aftershock.pipeline.same_work import FAILED_ENDS, Candidates, Look, Pair, lineage_of
+from aftershock.pipeline.sessions import array_task_of
+from aftershock.schemas.events import SchedulerEvent
+from aftershock.schemas.sessions import Session
+
+# What a submit line says of the job that it waits for: `--dependency=afternotok:812`, `-d afterany:812_3`.
+_DEPENDENCY: Final = re.compile(r"(?:--dependency|-d)[= ]*\S{0,200}?after(?:notok|any):(\d+(?:_\d+)?)")
+# A pair that is barely sure enough still counts for more than none; what it fits by decides between equals.
+_BASE_GAIN: Final = 10_000
+_FIT_GAIN: Final = 40_000
+
+
+@dataclass(slots=True)
+class Link:
+    """A step from a session to the one that took up its work."""
+
+    earlier: Session
+    later: Session
+    trigger: str
+    rule: str
+    confidence: float
+    decided: int | None = None  # when the requeue was decided, microseconds
+    decided_by: str | None = None
+
+
+@dataclass
+class Jobs:
+    """Placements in order for each job, what was put back without a further placement, and requeue decisions."""
+
+    links: list[Link] = field(default_factory=list)
+    waiting: dict[str, Session] = field(default_factory=dict)  # by the session before: the stay in the queue after it
+
+
+@dataclass
+class _Lineage:
+    """What may be paired in one lineage: pairs under the widest rules, and the sessions that had more than those."""
+
+    pairs: list[Pair]
+    candidates: Candidates
+    cut: list[Look]
+
+
+def id_of(session: Session) -> str:
+    return session.session_id or ""
+
+
+def is_placed(session: Session) -> bool:
+    return session.start_time is not None or session.attempt is not None or bool(session.hosts)
+
+
+class History:
+    """Sessions of one or more lineages, made ready to be linked under any rules."""
+
+    def __init__(self, sessions: Sequence[Session], requeues: Iterable[SchedulerEvent], rules: RetryRules) -> None:
+        self.rules = rules
+        self.ordered = _ordered(sessions)
+        self.decided: dict[str, tuple[int, str | None]] = {}  # by the session that it ended: when, and by whom
+        for event in requeues:
+            if event.kind == "requeued" and event.session_id and event.time is not None:
+                said = event.time, event.user
+                before = self.decided.get(event.session_id, said)
+                self.decided[event.session_id] = (min(said[0], before[0]), before[1] or said[1])
+        self._of_jobs = _several(self.ordered)
+        self._lineages: list[_Lineage] | None = None
+
+    def jobs(self, rules: RetryRules) -> Jobs:
+        """Requeues and restarts in place: the placements of each job that has several rows."""
+        jobs = Jobs()
+        for rows in self._of_jobs:
+            last: Session | None = None
+            for row in rows:
+                if is_placed(row):
+                    if last is not None and row.attempt == (last.attempt or 0) + 1 and row.attempt > 1:
+                        jobs.links.append(self._requeue(last, row, rules))
+                        jobs.waiting.pop(id_of(last), None)
+                    last = row
+                elif last is not None and self._put_back(last, row, rules):
+                    jobs.waiting[id_of(last)] = row
+        return jobs
+
+    def _requeue(self, last: Session, row: Session, rules: RetryRules) -> Link:
+        decided = self.decided.get(id_of(last))
+        when = decided[0] if decided else _reset_submit(last, row, rules)
+        in_place = (
+            row.scheduler not in (None, SLURM)
+            and decided is None
+            and last.state not in REQUEUE_ENDS
+            and bool(row.hosts)
+            and set(row.hosts or ()) == set(last.hosts or ())
+        )
+        trigger, rule = ("restart_in_place", "same_job_same_hosts") if in_place else ("requeue", "requeue")
+        return Link(last, row, trigger, rule, 1.0, None if in_place else when, decided[1] if decided else None)
+
+    def _put_back(self, last: Session, row: Session, rules: RetryRules) -> bool:
+        """Whether a row that never got hosts is the requeue of the placement before it, no job with a reused id."""
+        if (row.name or last.name) != (last.name or row.name):
+            return False
+        if id_of(last) in self.decided or last.state in REQUEUE_ENDS:
+            return True
+        submit, end = row.submit_time, last.end_time
+        return submit is not None and end is not None and abs(submit - end) <= rules.early_submit_s * US
+
+    def links(self, rules: RetryRules, jobs: Jobs) -> list[Link]:
+        """All links under the rules, of which those of ``jobs`` are a part."""
+        links = list(jobs.links)
+        after = {id_of(link.earlier): link for link in links}
+        before = {id_of(link.later) for link in links}
+        for link in self._stated(after, before):
+            after[id_of(link.earlier)] = link
+            before.add(id_of(link.later))
+            links.append(link)
+        held = {name for name, row in jobs.waiting.items() if row.state == "PENDING"}  # still to be placed
+        for lineage in self._candidates(jobs):
+            links += _inferred(lineage, rules, held.union(after), before)
+        return links
+
+    def _stated(self, after: dict[str, Link], before: set[str]) -> list[Link]:
+        """Retries that a record or a submit line states: of the last placement of the job that it names."""
+        naming = []
+        for number, later in enumerate(self.ordered):
+            command = later.command
+            if later.retry_of:
+                naming.append((number, later, later.retry_of, "stated"))
+            elif command and "after" in command and (found := _DEPENDENCY.search(command)):
+                naming.append((number, later, found[1], "dependency"))
+        if not naming:
+            return []
+        named: dict[Hashable, list[tuple[int, Session]]] = defaultdict(list)
+        for number, session in enumerate(self.ordered):
+            if is_placed(session):
+                for name in {session.session_id, session.raw_job_id, session.job_id} - {None}:
+                    named[session.cluster, session.scheduler, name].append((number, session))
+        links = []
+        place = {id_of(session): number for number, session in enumerate(self.ordered)}
+        tails = {name: link.later for name, link in after.items()}
+        for number, later, name, rule in naming:
+            if not is_placed(later) or id_of(later) in before or (later.attempt or 1) != 1:
+                continue
+            members = [s for at, s in named[later.cluster, later.scheduler, name] if at < number]
+            if not members:
+                continue
+            # Where each retry names the first of all, it takes up the last one so far.
+            earlier = members[-1]
+            while (tail := tails.get(id_of(earlier))) is not None and place[id_of(tail)] < number:
+                earlier = tail
+            if id_of(earlier) in tails or (rule == "dependency" and earlier.state not in FAILED_ENDS):
+                continue
+            tails[id_of(earlier)] = later
+            links.append(Link(earlier, later, "resubmit", rule, 1.0))
+        return links
+
+    def _candidates(self, jobs: Jobs) -> list[_Lineage]:
+        """Pairs by lineage, under the widest rules; made once."""
+        if self._lineages is None:
+            retried = {id_of(link.earlier) for link in jobs.links}
+            requeued = {id_of(link.later) for link in jobs.links}
+            self._lineages = _pairs_of(self.ordered, retried, requeued, widest(self.rules))
+        return self._lineages
+
+
+def _ordered(sessions: Sequence[Session]) -> list[Session]:
+    """Each session once, by the first of its times that is known; those without any come last."""
+    placed: dict[tuple[int, str], Session] = {}
+    late = 1 << 62
+    for s in sessions:
+        moment = s.start_time
+        if moment is None:
+            moment = s.submit_time if s.submit_time is not None else s.end_time
+        placed[late if moment is None else moment, s.session_id or ""] = s
+    return [placed[key] for key in sorted(placed)]
+
+
+def _several(ordered: Sequence[Session]) -> list[list[Session]]:
+    """Rows of one job, of jobs that have several."""
+    count = Counter([s.raw_job_id or s.job_id for s in ordered])
+    rows = [s for s in ordered if count[s.raw_job_id or s.job_id] > 1]
+
+    def job(s: Session) -> Hashable:
+        return lineage_of(s), s.raw_job_id or s.job_id or id_of(s), array_task_of(s.job_id)
+
+    return [members for members in grouped(rows, job).values() if len(members) > 1]
+
+
+def _reset_submit(earlier: Session, later: Session, rules: RetryRules) -> int | None:
+    """Slurm resets Submit when it requeues: without a log it tells when that was."""
+    submit, end = later.submit_time, earlier.end_time
+    early = rules.early_submit_s * US
+    return submit if submit is not None and end is not None and submit >= end - early else None
+
+
+def _pairs_of(ordered: Sequence[Session], retried: set[str], requeued: set[str], rules: RetryRules) -> list[_Lineage]:
+    ends = set(FAILED_ENDS)
+    ends |= {"CANCELLED"} if rules.factor_cancelled else set()
+    ends |= {"COMPLETED"} if rules.factor_completed else set()
+    failed = [s for s in ordered if s.state in ends and s.end_time is not None and is_placed(s)]
+    failed = [s for s in failed if s.session_id not in retried]
+    owners = grouped(failed, lineage_of)
+    if not owners:
+        return []
+    members: dict[Hashable, list[tuple[int, Session]]] = defaultdict(list)
+    users = {key[2] for key in owners if isinstance(key, tuple)}
+    for number, session in enumerate(ordered):
+        if session.user in users and (key := lineage_of(session)) in owners:
+            members[key].append((number, session))
+    lineages = []
+    for key, own in owners.items():
+        candidates = Candidates(members[key], own, rules)
+        found = _Lineage([], candidates, [])
+        for number, session in members[key]:
+            if session.start_time is None or session.attempt not in (None, 1) or session.session_id in requeued:
+                continue
+            pairs, cut = candidates.of(number, session)
+            found.pairs += pairs
+            if cut is not None:
+                found.cut.append(cut)
+        lineages.append(found)
+    return lineages
+
+
+def _inferred(lineage: _Lineage, rules: RetryRules, taken: set[str], used: set[str]) -> list[Link]:
+    """The resubmissions of a lineage: the best pairing, then what it did not look at, by time."""
+    sure: dict[tuple[int, int], tuple[Pair, float]] = {}
+    edges = []
+    for pair in lineage.pairs:
+        confidence = pair.confidence(rules)
+        if confidence < rules.min_confidence or not confidence:
+            continue
+        if id_of(pair.earlier.session) in taken or id_of(pair.later.session) in used:
+            continue
+        key = pair.later.number, pair.earlier.number
+        sure[key] = pair, confidence
+        gain = round(1e6 * (confidence - rules.min_confidence)) + _BASE_GAIN + round(_FIT_GAIN * pair.fit)
+        edges.append((*key, gain))
+    paired = best_pairs(edges)
+    found = [sure[key] for key in paired.items()]
+    if lineage.cut:
+        found += _left_over(lineage, rules, paired, taken, used)
+    found.sort(key=lambda one: one[0].later.number)
+    return [
+        Link(pair.earlier.session, pair.later.session, "resubmit", pair.rule, round(confidence, 3))
+        for pair, confidence in found
+    ]
+
+
+def _left_over(
+    lineage: _Lineage, rules: RetryRules, paired: dict[int, int], taken: set[str], used: set[str]
+) -> list[tuple[Pair, float]]:
+    """Sessions that had more before them than were compared: each with the last one that is still without a retry."""
+    retried = set(paired.values())
+    free = LeftOver(lineage.candidates, lambda look: look.number in retried or id_of(look.session) in taken)
+    found = []
+    for later in lineage.cut:
+        if later.number in paired or id_of(later.session) in used:
+            continue
+        likely = [(pair, pair.confidence(rules)) for pair in free.pairs_of(later)]
+        likely = [one for one in likely if one[1] >= rules.min_confidence and one[1]]
+        if likely:
+            best = max(likely, key=lambda one: (one[1], one[0].fit, one[0].earlier.number))
+            free.take(best[0].earlier)
+            found.append(best)
+    return found

@@ -1,0 +1,269 @@
+"""Which sessions may be retries of which: every pair that shares something, and how sure it is.
+
+Looked at are, for each session, the latest ones of the same owner that failed before it under the same name, in the
+same folder, or with the same command. A sweep of a thousand jobs under one name has a million pairs: of those that
+failed only the latest few are compared one by one, and what is left over is paired by time.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log1p
+from typing import Final
+
+from aftershock.pipeline.attempts import ASSUMED, US
+from aftershock.pipeline.retry_rules import RetryRules
+from aftershock.pipeline.sessions import array_task_of
+from aftershock.schemas.sessions import Session
+
+# Ends after which work is taken up again. A cancel is a decision to stop.
+FAILED_ENDS: Final = frozenset(
+    {"FAILED", "NODE_FAIL", "TIMEOUT", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED"}
+)
+# How many of the sessions that failed under one key are compared with a later one.
+MOST_COMPARED: Final = 12
+# What people and launchers append to the name of a further try: `-retry2`, `_attempt_3`, `_v3`, `.2`, `(2)`.
+_FURTHER_TRY: Final = re.compile(
+    r"(?:[-_. ]+(?:retry|attempt|restart|resume|resubmit|rerun)[-_. ]*\d*"
+    r"|[-_. ]+(?:try|run|v)?[-_. ]*\d+|[ ]*\(\d+\))$",
+    re.IGNORECASE,
+)
+_COMPONENT: Final = re.compile(r"\d+(?:_\d+)?\+(\d+)")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+
+
+@lru_cache(maxsize=65536)
+def stem_of(name: str) -> str:
+    """The name without what marks a further try.
+
+    >>> stem_of("llama-70b-retry2"), stem_of("llama_v3.2"), stem_of("retry")
+    ('llama-70b', 'llama', 'retry')
+    """
+    while (stem := _FURTHER_TRY.sub("", name)) and stem != name:
+        name = stem
+    return name
+
+
+@lru_cache(maxsize=65536)
+def shape_of(command: str) -> str:
+    """The command with all its numbers alike."""
+    return _NUMBER.sub("0", " ".join(command.split()))
+
+
+@dataclass(eq=False, slots=True)
+class Look:
+    """A session as it is compared: what it is part of (task of an array, component) and what identifies its work."""
+
+    session: Session
+    number: int  # its place in time among all
+    part: Hashable
+    stem: str | None
+    shape: str | None
+    hosts: frozenset[str]
+
+
+@dataclass(slots=True)
+class Pair:
+    """An earlier session and a later one that may be its retry.
+
+    likeness: how sure it is but for the gap. gap, early: from the end to the start, and from the submit to the end,
+    microseconds. names: differently named jobs in their folder, if the folder is all that speaks for it. fit: what
+    decides between pairs that are equally sure, from 0 to 1.
+    """
+
+    earlier: Look
+    later: Look
+    rule: str
+    likeness: float
+    gap: int
+    early: int
+    names: int
+    fit: float
+
+    def confidence(self, rules: RetryRules) -> float:
+        """How sure it is under the rules; 0 if they do not allow it."""
+        if self.gap > rules.max_gap_s * US or self.early > rules.early_submit_s * US:
+            return 0.0
+        if self.names > rules.names_per_folder:
+            return 0.0
+        late = 1.0
+        near, most = rules.near_gap_s, rules.max_gap_s
+        if self.gap > near * US and most > near:
+            late = 1 - (1 - rules.factor_late) * (self.gap / US - near) / (most - near)
+        return round(self.likeness * late, 6)
+
+
+def lineage_of(session: Session) -> tuple[Hashable, ...]:
+    """Whose it is. Times of an assumed zone are set against each other only."""
+    return session.cluster, session.scheduler, session.user, session.time_basis == ASSUMED
+
+
+class Candidates:
+    """The pairs of one lineage."""
+
+    def __init__(self, sessions: Sequence[tuple[int, Session]], failed: Iterable[Session], rules: RetryRules) -> None:
+        """``sessions``: all of the lineage, in order, with their place. ``failed``: those that may be retried."""
+        self._rules = rules
+        self._names: dict[str, set[str]] = defaultdict(set)
+        for _, session in sessions:
+            if session.name and session.work_dir:
+                self._names[session.work_dir].add(session.name)
+        place = {id(session): number for number, session in sessions}
+        self.index: dict[Hashable, list[Look]] = defaultdict(list)
+        self._ends: dict[Hashable, list[int]] = {}
+        looks = [self.look(place[id(session)], session) for session in failed]
+        looks.sort(key=lambda look: (look.session.end_time or 0, look.number))
+        for look in looks:
+            for key in self.keys(look):
+                self.index[key].append(look)
+        for key, members in self.index.items():
+            self._ends[key] = [look.session.end_time or 0 for look in members]
+        self._most_gap, self._early = round(rules.max_gap_s * US), round(rules.early_submit_s * US)
+        # Under which keys anything failed, by what the keys are made of: most sessions are one of few kinds of work.
+        self._shared: dict[Hashable, list[tuple[list[int], list[Look]]]] = {}
+
+    def look(self, number: int, session: Session) -> Look:
+        """What a session is compared by."""
+        job_id = session.job_id
+        part: Hashable = None
+        if job_id is not None and not job_id.isdigit():
+            component = _COMPONENT.fullmatch(job_id)
+            part = array_task_of(job_id), component and component.group(1)
+            part = part if any(part) else None
+        stem = stem_of(session.name) if session.name else None
+        shape = shape_of(session.command) if session.command else None
+        return Look(session, number, part, stem, shape, frozenset(session.hosts or ()))
+
+    def keys(self, look: Look) -> Iterable[Hashable]:
+        """What two sessions must share to be compared, the most specific first."""
+        session, part = look.session, look.part
+        if session.name:
+            yield "name", part, session.name
+        if session.work_dir:
+            if look.stem:
+                yield "stem", part, session.work_dir, look.stem
+            if len(self._names[session.work_dir]) <= self._rules.names_per_folder:
+                yield "folder", part, session.work_dir
+        if look.stem and look.shape:
+            yield "command", part, look.stem, look.shape
+
+    def span(self, session: Session) -> tuple[int, int]:
+        """The first and the last moment at which a session may have ended for this one to be its retry."""
+        start, submit = session.start_time or 0, session.submit_time
+        last = start if submit is None or submit + self._early > start else submit + self._early
+        return start - self._most_gap, last
+
+    def of(self, number: int, session: Session) -> tuple[list[Pair], Look | None]:
+        """The pairs of a later session, and itself if there were more than are compared."""
+        job_id = session.job_id
+        work = session.name, session.work_dir, session.command, None if (job_id or "0").isdigit() else job_id
+        shared = self._shared.get(work)
+        if shared is None:
+            keys = self.keys(self.look(number, session))
+            shared = self._shared[work] = [(self._ends[key], self.index[key]) for key in keys if key in self._ends]
+        if not shared:
+            return [], None
+        earliest, last = self.span(session)
+        later: Look | None = None
+        pairs: dict[int, Pair | None] = {}
+        cut = False
+        for ends, members in shared:
+            found = 0
+            at = bisect_right(ends, last) - 1
+            while at >= 0 and ends[at] >= earliest:
+                earlier = members[at]
+                at -= 1
+                # Sessions that failed within their own second would find themselves or each other.
+                if earlier.number >= number:
+                    continue
+                if found == MOST_COMPARED:
+                    cut = True
+                    break
+                found += 1
+                if earlier.number not in pairs:
+                    later = later or self.look(number, session)
+                    pairs[earlier.number] = self.pair(earlier, later)
+        return [pair for pair in pairs.values() if pair is not None], later if cut else None
+
+    def pair(self, one: Look, other: Look) -> Pair | None:
+        """What two sessions share, and how sure that makes it that the later one takes up the work of the earlier."""
+        rules = self._rules
+        earlier, later = one.session, other.session
+        if earlier.raw_job_id is not None and earlier.raw_job_id == later.raw_job_id and one.part == other.part:
+            return None  # one job is requeued, or its id was given to another
+        same_name = bool(earlier.name) and earlier.name == later.name
+        like_name = not same_name and one.stem is not None and one.stem == other.stem
+        same_folder = bool(earlier.work_dir) and earlier.work_dir == later.work_dir
+        doubt, names = 1.0, 0
+        if same_name:
+            doubt *= 1 - rules.weight_name
+        elif like_name:
+            doubt *= 1 - rules.weight_stem
+        if same_folder:
+            doubt *= 1 - rules.weight_folder
+            if not (same_name or like_name):
+                names = len(self._names[earlier.work_dir or ""])
+        command, factor = self._command(one, other)
+        doubt *= 1 - command
+        size = _same(earlier.n_gpus, later.n_gpus) and _same(_count(earlier), _count(later))
+        factor *= 1.0 if size else rules.factor_size
+        overlap = 1.0
+        if one.hosts and other.hosts:
+            overlap = len(one.hosts & other.hosts) / len(one.hosts | other.hosts)
+            factor *= 1.0 if overlap else rules.factor_hosts
+        if earlier.state == "CANCELLED":
+            factor *= rules.factor_cancelled
+        elif earlier.state == "COMPLETED":
+            factor *= rules.factor_completed
+        if not later.user:
+            factor *= rules.factor_no_user
+        likeness = (1 - doubt) * factor
+        if likeness < rules.min_confidence - 1e-9:
+            return None
+        gap = (later.start_time or 0) - (earlier.end_time or 0)
+        early = 0 if later.submit_time is None else (earlier.end_time or 0) - later.submit_time
+        near = 1 - log1p(max(0, gap) / US) / log1p(max(1.0, rules.max_gap_s))
+        exact = earlier.command == later.command
+        return Pair(
+            earlier=one,
+            later=other,
+            rule=_rule(same_name, like_name, same_folder, command, exact=exact),
+            likeness=likeness,
+            gap=gap,
+            early=early,
+            names=names,
+            fit=0.4 * overlap + 0.2 * size + 0.2 * exact + 0.2 * max(0.0, near),
+        )
+
+    def _command(self, one: Look, other: Look) -> tuple[float, float]:
+        """Weight and factor of the two commands."""
+        rules = self._rules
+        if one.shape is None or other.shape is None:
+            return 0.0, 1.0
+        if one.session.command == other.session.command:
+            return rules.weight_command, 1.0
+        return (rules.weight_command_shape, 1.0) if one.shape == other.shape else (0.0, rules.factor_command)
+
+
+def _same(one: int | None, other: int | None) -> bool:
+    return one is None or other is None or one == other
+
+
+def _count(session: Session) -> int | None:
+    return session.n_hosts if session.n_hosts is not None else len(session.hosts) if session.hosts else None
+
+
+def _rule(same_name: bool, like_name: bool, same_folder: bool, command: float, *, exact: bool) -> str:
+    if same_folder:
+        word = "same_name_and_folder" if same_name else "same_folder_and_stem" if like_name else "same_folder"
+    else:
+        word = "same_name" if same_name else "same_stem" if like_name else ""
+    words = [word] if word else []
+    if command:
+        words.append("same_command" if exact else "like_command")
+    return "+".join(words)
