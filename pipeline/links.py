@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aftershock.pipeline.attempts import REQUEUE_ENDS, SLURM, US, grouped
 from aftershock.pipeline.left_over import LeftOver
-from aftershock.pipeline.pairing import best_pairs
+from aftershock.pipeline.pairing import Edge, best_pairs
 from aftershock.pipeline.retry_rules import RetryRules, widest
 from aftershock.pipeline.same_work import FAILED_ENDS, Candidates, Look, Pair, lineage_of
 from aftershock.pipeline.sessions import array_task_of
@@ -56,6 +56,7 @@ class _Lineage:
     pairs: list[Pair]
     candidates: Candidates
     cut: list[Look]
+    paired: dict[tuple[Edge, ...], dict[int, int]] = field(default_factory=dict)  # what was paired already
 
 
 def id_of(session: Session) -> str:
@@ -78,10 +79,19 @@ class History:
                 said = event.time, event.user
                 before = self.decided.get(event.session_id, said)
                 self.decided[event.session_id] = (min(said[0], before[0]), before[1] or said[1])
+        self.place = {id_of(session): number for number, session in enumerate(self.ordered)}
         self._of_jobs = _several(self.ordered)
+        self._naming = _naming(self.ordered)
+        self._put_back_at_last = [id_of(s) for s in self.ordered if s.state == "REQUEUED"]
         self._lineages: list[_Lineage] | None = None
+        self._linked: dict[RetryRules, tuple[Jobs, list[Link]]] = {}
 
-    def jobs(self, rules: RetryRules) -> Jobs:
+    def beginnings(self, jobs: Jobs, after: Iterable[str]) -> list[Session]:
+        """Sessions that may be the first of a chain, in order: those that have a retry or wait for one."""
+        names = {*after, *jobs.waiting, *self.decided, *self._put_back_at_last}
+        return [self.ordered[at] for at in sorted(self.place[name] for name in names if name in self.place)]
+
+    def _jobs(self, rules: RetryRules) -> Jobs:
         """Requeues and restarts in place: the placements of each job that has several rows."""
         jobs = Jobs()
         for rows in self._of_jobs:
@@ -118,8 +128,16 @@ class History:
         submit, end = row.submit_time, last.end_time
         return submit is not None and end is not None and abs(submit - end) <= rules.early_submit_s * US
 
-    def links(self, rules: RetryRules, jobs: Jobs) -> list[Link]:
-        """All links under the rules, of which those of ``jobs`` are a part."""
+    def linked(self, rules: RetryRules) -> tuple[Jobs, list[Link]]:
+        """The jobs and all links under the rules; when a chain counts as a success makes no difference to them."""
+        same = replace(rules, success_min_runtime_s=0.0)
+        found = self._linked.get(same)
+        if found is None:
+            jobs = self._jobs(rules)
+            found = self._linked[same] = jobs, self._links(rules, jobs)
+        return found
+
+    def _links(self, rules: RetryRules, jobs: Jobs) -> list[Link]:
         links = list(jobs.links)
         after = {id_of(link.earlier): link for link in links}
         before = {id_of(link.later) for link in links}
@@ -134,14 +152,7 @@ class History:
 
     def _stated(self, after: dict[str, Link], before: set[str]) -> list[Link]:
         """Retries that a record or a submit line states: of the last placement of the job that it names."""
-        naming = []
-        for number, later in enumerate(self.ordered):
-            command = later.command
-            if later.retry_of:
-                naming.append((number, later, later.retry_of, "stated"))
-            elif command and "after" in command and (found := _DEPENDENCY.search(command)):
-                naming.append((number, later, found[1], "dependency"))
-        if not naming:
+        if not self._naming:
             return []
         named: dict[Hashable, list[tuple[int, Session]]] = defaultdict(list)
         for number, session in enumerate(self.ordered):
@@ -149,9 +160,8 @@ class History:
                 for name in {session.session_id, session.raw_job_id, session.job_id} - {None}:
                     named[session.cluster, session.scheduler, name].append((number, session))
         links = []
-        place = {id_of(session): number for number, session in enumerate(self.ordered)}
         tails = {name: link.later for name, link in after.items()}
-        for number, later, name, rule in naming:
+        for number, later, name, rule in self._naming:
             if not is_placed(later) or id_of(later) in before or (later.attempt or 1) != 1:
                 continue
             members = [s for at, s in named[later.cluster, later.scheduler, name] if at < number]
@@ -159,7 +169,7 @@ class History:
                 continue
             # Where each retry names the first of all, it takes up the last one so far.
             earlier = members[-1]
-            while (tail := tails.get(id_of(earlier))) is not None and place[id_of(tail)] < number:
+            while (tail := tails.get(id_of(earlier))) is not None and self.place[id_of(tail)] < number:
                 earlier = tail
             if id_of(earlier) in tails or (rule == "dependency" and earlier.state not in FAILED_ENDS):
                 continue
@@ -186,6 +196,18 @@ def _ordered(sessions: Sequence[Session]) -> list[Session]:
             moment = s.submit_time if s.submit_time is not None else s.end_time
         placed[late if moment is None else moment, s.session_id or ""] = s
     return [placed[key] for key in sorted(placed)]
+
+
+def _naming(ordered: Sequence[Session]) -> list[tuple[int, Session, str, str]]:
+    """Sessions that name the job whose work they take up: place, session, the name, and the rule."""
+    naming = []
+    for number, later in enumerate(ordered):
+        command = later.command
+        if later.retry_of:
+            naming.append((number, later, later.retry_of, "stated"))
+        elif command and "after" in command and (found := _DEPENDENCY.search(command)):
+            naming.append((number, later, found[1], "dependency"))
+    return naming
 
 
 def _several(ordered: Sequence[Session]) -> list[list[Session]]:
@@ -238,7 +260,7 @@ def _pairs_of(ordered: Sequence[Session], retried: set[str], requeued: set[str],
 def _inferred(lineage: _Lineage, rules: RetryRules, taken: set[str], used: set[str]) -> list[Link]:
     """The resubmissions of a lineage: the best pairing, then what it did not look at, by time."""
     sure: dict[tuple[int, int], tuple[Pair, float]] = {}
-    edges = []
+    edges: list[Edge] = []
     for pair in lineage.pairs:
         confidence = pair.confidence(rules)
         if confidence < rules.min_confidence or not confidence:
@@ -248,8 +270,11 @@ def _inferred(lineage: _Lineage, rules: RetryRules, taken: set[str], used: set[s
         key = pair.later.number, pair.earlier.number
         sure[key] = pair, confidence
         gain = round(1e6 * (confidence - rules.min_confidence)) + _BASE_GAIN + round(_FIT_GAIN * pair.fit)
-        edges.append((*key, gain))
-    paired = best_pairs(edges)
+        edges.append((key[0], key[1], gain))
+    same = tuple(edges)
+    paired = lineage.paired.get(same)
+    if paired is None:
+        paired = lineage.paired[same] = best_pairs(edges)
     found = [sure[key] for key in paired.items()]
     if lineage.cut:
         found += _left_over(lineage, rules, paired, taken, used)

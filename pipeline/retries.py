@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from aftershock.pipeline.attempts import US
-from aftershock.pipeline.links import History, Jobs, Link, id_of, is_placed
+from aftershock.pipeline.links import History, Link, id_of, is_placed
 from aftershock.pipeline.retry_modes import Mode, mode_of_chain, modes_of
 from aftershock.pipeline.retry_rules import RetryRules
 from aftershock.pipeline.same_work import FAILED_ENDS, stem_of
@@ -61,8 +61,8 @@ def link(history: History) -> Linked:
     chains: list[Chain] = []
     chain_of: dict[str, str] = {}
     swaps: list[Exclusion] = []
-    jobs = history.jobs(rules)
-    for work in works(history, jobs, history.links(rules, jobs)):
+    jobs = history.linked(rules)[0]
+    for work in works(history, rules):
         modes = modes_of(work.path, rules)
         chain = _chain(work, modes, rules)
         chains.append(chain)
@@ -77,15 +77,15 @@ def link(history: History) -> Linked:
     return Linked(retries, chains, swaps + _exclude_lists(history.ordered, chain_of))
 
 
-def works(history: History, jobs: Jobs, links: Iterable[Link]) -> list[Work]:
+def works(history: History, rules: RetryRules) -> list[Work]:
     """Links put together to chains, in the order of their first sessions."""
+    jobs, links = history.linked(rules)
     after = {id_of(step.earlier): step for step in links}
     followers = {id_of(step.later) for step in after.values()}
     found = []
-    for head in history.ordered:
-        name = head.session_id or ""
-        starts = name in after or name in jobs.waiting or name in history.decided or head.state == "REQUEUED"
-        if not starts or name in followers or not is_placed(head):
+    for head in history.beginnings(jobs, after):
+        name = id_of(head)
+        if name in followers or not is_placed(head):
             continue
         path = []
         step = after.get(name)
