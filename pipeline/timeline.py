@@ -27,6 +27,7 @@ from aftershock.pipeline.attempts import (
     records_in_order,
 )
 from aftershock.pipeline.generations import differ, identity_of, number_generations
+from aftershock.pipeline.looks import join_looks
 from aftershock.schemas.events import SchedulerEvent
 
 
@@ -99,6 +100,7 @@ def _in_time(records: Sequence[Record], events: Sequence[SchedulerEvent], rules:
             line.place(event, event.time or 0)
     for event in echoes:
         line.confirm(event, event.time or 0)
+    line.join_timeless()
     attempts = line.attempts
     number_generations(attempts, rules)
     return attempts
@@ -292,6 +294,11 @@ class _Timeline:
             found.add_event(event)
         elif event.kind == "requeued":
             self._requeue(event, time)
+        elif event.kind == "launched":
+            # A host launches what has been placed, not what the same second put back into the queue.
+            after = bisect_right(self._starts, time + self._rules.tolerance_us)
+            if after and self._reaches(self._started[after - 1], time):
+                self._hear(self._started[after - 1], event)
         elif event.kind in ENDINGS:
             at = self._running_at(time)
             if at is None:
@@ -302,6 +309,10 @@ class _Timeline:
             at = bisect_right(self._moments, time + self._rules.tolerance_us) - 1
             if at >= 0 and self._reaches(self._timed[at], time):
                 self._hear(self._timed[at], event)
+
+    def join_timeless(self) -> None:
+        """Give records without a time, as a list of the queue prints them, to the last attempt they can be about."""
+        self._timeless = join_looks(self._timeless, self._timed)
 
     def confirm(self, event: SchedulerEvent, time: int) -> None:
         """Give what a step or a host printed to the attempt that began or ended about then, if there is one."""
@@ -340,11 +351,17 @@ class _Timeline:
     def _running_at(self, time: int) -> int | None:
         """The attempt that an ending is about: not the stay in the queue which that same ending opened."""
         last = bisect_right(self._moments, time) - 1
+        ends = [(abs(end - time), -at) for at in range(max(0, last - 3), last + 1) if (end := self._placed_end(at))]
+        if ends and min(ends)[0] <= self._rules.tolerance_us:
+            return -min(ends)[1]
         for at in range(last, -1, -1):
             attempt = self._timed[at]
             if not (_within(attempt.submit, time, self._rules.tolerance_us) and _begins(attempt, time)):
                 return at
         return last if last >= 0 else None
+
+    def _placed_end(self, at: int) -> int | None:
+        return self._timed[at].end if self._timed[at].placed else None
 
     def _requeue(self, event: SchedulerEvent, time: int) -> None:
         """A requeue ends one attempt and opens the next. One decision may print several lines."""

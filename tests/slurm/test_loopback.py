@@ -264,9 +264,6 @@ def test_events_belong_to_the_session_that_ran(story: Story) -> None:
         assert abs((session["start_time"] - event["time"]).total_seconds()) < 3, event["message"]
 
 
-@pytest.mark.xfail(
-    reason="what a slurmd does within the second of a requeue is given to the next attempt", strict=False
-)
 def test_what_hosts_did_belongs_to_the_session_that_ran(story: Story) -> None:
     sessions = {row["session_id"]: row for row in story.rows("sessions")}
     launched = story.rows("scheduler_events", kind="launched")
@@ -275,9 +272,6 @@ def test_what_hosts_did_belongs_to_the_session_that_ran(story: Story) -> None:
         assert event["host"] in sessions[event["session_id"]]["hosts"], event["message"]
 
 
-@pytest.mark.xfail(
-    reason="a list of the queue prints no times, and its rows become sessions of their own", strict=False
-)
 def test_a_list_of_the_queue_adds_no_sessions(story: Story) -> None:
     assert story.result is not None
     assert story.with_queue is not None
