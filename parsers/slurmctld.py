@@ -65,7 +65,8 @@ def read(line: Line) -> Iterator[Found | Refused]:
     if not known and "slurm" not in envelope.names:
         if envelope.names != ("plain",):
             return
-        text = text[match.end() :] if (match := _PROCESSOR_TIME.match(text)) else text
+        stamp = _PROCESSOR_TIME.match(text)
+        text = text[stamp.end() :] if stamp else text
     message = text.decode("utf-8", "backslashreplace").strip()
     found = shape_of(message)
     signed = known or "slurm" in envelope.names or text.startswith(_UNMISTAKABLE)
