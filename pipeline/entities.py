@@ -13,7 +13,8 @@ from aftershock.pipeline.episodes import EpisodeRules, link_episodes
 from aftershock.pipeline.exclusions import find_exclusions
 from aftershock.pipeline.host_table import merge_hosts
 from aftershock.pipeline.identity import identify, merge_gpus
-from aftershock.pipeline.keys import DONE, partitioned
+from aftershock.pipeline.keys import DONE, partition_of, partitioned, partitioned_batches
+from aftershock.pipeline.lone_sessions import lone_sessions, of_several_hosts, split_lone
 from aftershock.pipeline.occurrences import check_names, give_ids, merge_occurrences
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.retries import RetryRules, link_retries
@@ -112,6 +113,8 @@ def _follow_teardown(keyed: tuple[int, Iterable[pa.RecordBatch]], window: Window
     if window.is_all and all(table_name(batch) == GpuError.table for batch in batches):
         yield from batches  # nobody worked together: there is nothing to follow
         return
+    if not any(table_name(batch) == GpuError.table for batch in batches):
+        return
     rows = _rows(batches)
     errors = [row for row in rows if isinstance(row, GpuError)]
     mark_teardown(errors, placements_of(row for row in rows if isinstance(row, Session)))
@@ -140,7 +143,9 @@ def _build_partition(
 ) -> Iterator[Any]:
     sessions: list[Session] = []
     events: list[SchedulerEvent] = []
-    records: list[tuple[str, Any]] = [(origin_of(batch), row) for batch in keyed[1] for row in rows_of(batch)]
+    split = split_lone(list(keyed[1]))
+    lone = [lone_sessions(batch, rules) for batch in split.lone]
+    records: list[tuple[str, Any]] = [(origin_of(batch), row) for batch in split.others for row in rows_of(batch)]
     for group in _grouped(records, lambda record: _job_of(record[1])):
         accounting = [(origin, row) for origin, row in group if isinstance(row, Session)]
         said = merge_occurrences([row for _, row in group if isinstance(row, SchedulerEvent)], -1)
@@ -148,15 +153,19 @@ def _build_partition(
         sessions += built.sessions
         events += built.events
     give_ids(list[EventRow](events))
-    for batch in _done([*window.kept(sessions), *window.kept(events)]):
+    for batch in [*_done([*window.kept(sessions), *window.kept(events)]), *map(window.kept_sessions, lone)]:
         yield beam.pvalue.TaggedOutput(DONE, batch)
     together = [session for session in sessions if session.hosts and len(session.hosts) > 1]
     for part in partitioned(together, _all_together, 1):
         yield beam.pvalue.TaggedOutput(PLACEMENTS, part)
+    for batch in lone:
+        yield beam.pvalue.TaggedOutput(PLACEMENTS, (partition_of("", 1), of_several_hosts(batch)))
     users = {session.session_id: session.user for session in sessions}
     requeues = [event for event in events if event.kind == "requeued"]
     linked: list[Any] = [*sessions, *requeues]
     for part in partitioned(linked, lambda row: _lineage(row, users), partitions):
+        yield beam.pvalue.TaggedOutput(LINEAGES, part)
+    for part in partitioned_batches(lone, lambda batch: batch.column("user"), partitions):
         yield beam.pvalue.TaggedOutput(LINEAGES, part)
 
 

@@ -46,7 +46,10 @@ def partitioned(
 
 
 def partitioned_batches(
-    batches: Iterable[pa.RecordBatch], keys: Callable[[pa.RecordBatch], pa.Array], partitions: int, origin: str | None
+    batches: Iterable[pa.RecordBatch],
+    keys: Callable[[pa.RecordBatch], pa.Array],
+    partitions: int,
+    origin: str | None = None,
 ) -> Iterator[Partition]:
     """The same for rows that are in batches already; ``keys`` gives the key of each row of a batch."""
     for batch in batches:
@@ -56,8 +59,8 @@ def partitioned_batches(
         if partitions == 1:
             yield partition_of("", 1), named
             continue
-        words = keys(batch).dictionary_encode()
-        numbers = np.array([partition_of(word or "", partitions) for word in words.dictionary.to_pylist()], np.int64)
+        words = pc.fill_null(keys(batch), "").dictionary_encode()
+        numbers = np.array([partition_of(word, partitions) for word in words.dictionary.to_pylist()], np.int64)
         chosen = numbers[words.indices.to_numpy()]
         for number in np.unique(chosen).tolist():
             yield number, named.filter(pa.array(chosen == number))
@@ -66,4 +69,4 @@ def partitioned_batches(
 def job_keys(batch: pa.RecordBatch) -> pa.Array:
     """What tells the jobs of a batch of sessions apart: the scheduler's own number, else the id that it shows."""
     raw, shown = batch.column("raw_job_id"), batch.column("job_id")
-    return pc.fill_null(pc.coalesce(pc.if_else(pc.equal(raw, ""), None, raw), shown), "")
+    return pc.fill_null(pc.coalesce(pc.if_else(pc.equal(raw, ""), pa.scalar(None, pa.string()), raw), shown), "")

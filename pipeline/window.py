@@ -10,6 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aftershock.schemas.batches import column_values
 from aftershock.schemas.changes import Change
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow
@@ -33,6 +37,14 @@ class Window:
     def kept(self, rows: Iterable[RowT]) -> list[RowT]:
         """The rows that touch the period. What has no known time stays."""
         return list(rows) if self.is_all else [row for row in rows if self._touches(*_span(row))]
+
+    def kept_sessions(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The same for a batch of sessions."""
+        if self.is_all:
+            return batch
+        first = pc.coalesce(batch.column("submit_time"), batch.column("start_time"))
+        spans = zip(column_values(first), column_values(batch.column("end_time")), strict=True)
+        return batch.filter(pa.array([self._touches(*span) for span in spans], pa.bool_()))
 
     def retries(self, retries: Iterable[Retry], sessions: Sequence[Session]) -> list[Retry]:
         """The retries of which a session touches the period."""
