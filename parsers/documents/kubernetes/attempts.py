@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from itertools import zip_longest
 from typing import Final
 
@@ -134,21 +135,21 @@ def _in_slots(runs: Sequence[Run]) -> list[tuple[str, Run]]:
     """Runs in the order of their start, each with its place. A pod without one takes that of the first that failed."""
     ordered = sorted(runs, key=lambda run: (run.begin is None, run.begin or 0, run.mark.ordinal, run.offset))
     slots: dict[str, str] = {}
-    free: list[tuple[int, str]] = []
+    failed: list[tuple[int, str]] = []  # a heap: when the run in a place failed
+    free: dict[str, int] = {}  # the same by place, of those that nobody has taken since
     found: list[tuple[str, Run]] = []
     for run in ordered:
-        pod = run.mark.pod
-        if pod not in slots:
-            fits = (entry for entry in free if run.begin is None or entry[0] <= run.begin)
-            taken = next(fits, None) if run.mark.slot is None else None
-            slots[pod] = run.mark.slot if run.mark.slot is not None else taken[1] if taken else f"pod {pod}"
-            if taken is not None:
-                free.remove(taken)
+        pod, slot = run.mark.pod, run.mark.slot
+        if slot is None and pod not in slots:
+            while failed and free.get(failed[0][1]) != failed[0][0]:
+                heappop(failed)
+            if failed and (run.begin is None or failed[0][0] <= run.begin):
+                slot = heappop(failed)[1]
+        slots.setdefault(pod, slot if slot is not None else f"pod {pod}")
+        free.pop(slots[pod], None)
         if run.failed and run.mark.slot is None and run.row.end_time is not None:
-            free = [entry for entry in free if entry[1] != slots[pod]]
-            free.append((run.row.end_time, slots[pod]))
-        elif run.mark.slot is None:
-            free = [entry for entry in free if entry[1] != slots[pod]]
+            free[slots[pod]] = run.row.end_time
+            heappush(failed, (run.row.end_time, slots[pod]))
         found.append((slots[pod], run))
     return found
 
