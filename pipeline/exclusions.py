@@ -1,7 +1,8 @@
-"""Exclusions that a scheduler's log shows: hosts drained, down, or set aside by a reservation.
+"""Exclusions that a scheduler tells of: hosts drained, down, cordoned, or set aside by a reservation.
 
-A host can be out in several ways at once (drained, then down): each has its own row and its own end. Exclusions by
-requests and by retries follow from sessions, see `retries.py`.
+A host can be out in several ways at once (drained, then down): each has its own row and its own end. A drain that both
+the log and a list of states (`sinfo -R`, `scontrol show node`) tell of is one row: such a list prints since when.
+Exclusions by requests and by retries follow from sessions, see `retries.py` and `roster.py`.
 """
 
 from __future__ import annotations
@@ -9,18 +10,30 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
-from aftershock.pipeline.attempts import ASSUMED, US, in_order
+from aftershock.pipeline.attempts import ASSUMED, US, error_us, in_order
+from aftershock.pipeline.exclusion_rules import ExclusionRules
 from aftershock.schemas.events import SchedulerEvent
 from aftershock.schemas.ids import stable_id
 from aftershock.schemas.sessions import Exclusion
 
 NODE_KINDS: Final = frozenset(
-    {"node_down", "node_up", "node_drain", "node_resume", "node_state", "reservation", "epilog_error"}
+    {
+        "node_down",
+        "node_up",
+        "node_drain",
+        "node_resume",
+        "node_state",
+        "node_cordon",
+        "node_uncordon",
+        "reservation",
+        "epilog_error",
+    }
 )
+# What a list of states can show without saying since when.
+_SHOWN: Final = frozenset({"node_drain", "node_down", "node_cordon"})
 # A printed state has signs and flags behind it: `DOWN*+DRAIN`, `IDLE~`.
 _WORD: Final = re.compile(r"[A-Z_]+")
 _BACK: Final = frozenset({"IDLE", "RESUME", "ALLOCATED", "ALLOC", "MIXED", "MIX"})
@@ -28,22 +41,15 @@ _RESERVED: Final = re.compile(r"\b(start|end)=(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\b
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-@dataclass(frozen=True)
-class ExclusionRules:
-    """How log lines about a host are read together."""
-
-    # slurmctld prints the reason and the state of one update as two lines in the same millisecond.
-    reason_gap_s: float = 2.0
-
-
 def find_exclusions(
     events: Sequence[SchedulerEvent], rules: ExclusionRules | None = None, host: str | None = None
 ) -> list[Exclusion]:
-    """Drains, downs and reservations; an open end is null. Order does not matter.
+    """Drains, downs, cordons and reservations; an open end is null. Order does not matter.
 
     ``events``: the lines about hosts, of one host or of many; one that names several hosts counts for each. The end of
     a reservation names no hosts, so it must be among the events of every host. ``host``: only the rows of this host.
-    Events without a time are left out, and times of an assumed zone are set against each other only.
+    What is only shown to be so, without a time, is a row without a start if nothing else tells of it. Times of an
+    assumed zone are set against each other only.
     """
     rules = rules or ExclusionRules()
     told = in_order(e for e in events if e.kind in NODE_KINDS and e.time is not None)
@@ -58,12 +64,28 @@ def find_exclusions(
             if host is None or name == host:
                 found += _states_of(cluster, name, lines, rules)
         found += [row for row in _reservations(cluster, group) if host is None or row.host == host]
+    found += _undated([e for e in events if e.time is None and e.kind in _SHOWN], found, only, host)
     # What ended as it began, such as a reservation that was deleted before its start, kept no host from work. Equal
     # ids are one fact, told with a known and with an assumed zone.
     rows = {row.exclusion_id: row for row in found if row.end_time is None or row.end_time > (row.start_time or 0)}
     return sorted(
         rows.values(), key=lambda row: (row.start_time or 0, row.host or "", row.how or "", row.exclusion_id or "")
     )
+
+
+def _undated(
+    events: Iterable[SchedulerEvent], found: Sequence[Exclusion], only: str | None, host: str | None
+) -> list[Exclusion]:
+    known = {(row.cluster, row.host, row.how) for row in found}
+    rows: dict[tuple[str | None, str | None, str | None], Exclusion] = {}
+    for event in sorted(events, key=repr):
+        for name in hosts_named(event):
+            for how in sorted(_opens(event)):
+                key = event.cluster or only, name, how
+                if key not in known and host in (None, name):
+                    row = rows.setdefault(key, _row(key[0], name, how, None, event.user))
+                    row.reason, row.by = row.reason or event.reason, row.by or event.user
+    return list(rows.values())
 
 
 def hosts_named(event: SchedulerEvent) -> list[str]:
@@ -85,15 +107,20 @@ def _states_of(
     """Drains and downs of one host. What repeats an open one keeps it open."""
     rows: list[Exclusion] = []
     open_rows: dict[str, Exclusion] = {}
+    errors: dict[str, int] = {}  # of the starts of open rows
     said: SchedulerEvent | None = None  # the latest line that gives a reason without a state
     for event in events:
-        time = event.time or 0
+        time, error = event.time or 0, error_us(event)
         if event.kind == "node_state" and event.reason and not event.state:
             said = event
         for how in sorted(_opens(event)):
             if how not in open_rows:
                 open_rows[how] = _row(cluster, host, how, time, event.user)
                 rows.append(open_rows[how])
+                errors[how] = error
+            elif error < errors[how] and time - (open_rows[how].start_time or 0) <= rules.reason_gap_s * US:
+                # A list of states prints whole seconds, the log says when it was within the second.
+                open_rows[how].start_time, errors[how] = time, error
         for row in open_rows.values():
             if row.reason is None and time - (row.start_time or 0) <= rules.reason_gap_s * US:
                 row.reason = _reason(event, said, rules)
@@ -101,6 +128,8 @@ def _states_of(
         for how in _closes(event):
             if how in open_rows:
                 open_rows.pop(how).end_time = time
+    for row in rows:
+        row.exclusion_id = stable_id("x", cluster, host, row.how, row.start_time, None)
     return rows
 
 
@@ -110,13 +139,15 @@ def _opens(event: SchedulerEvent) -> set[str]:
         return {"drain"}
     if event.kind == "node_down":
         return {"down"}
+    if event.kind == "node_cordon":
+        return {"cordon"}
     if event.kind == "epilog_error":
         # Only some of the lines about an epilog say that the host is taken out for it.
         text = (event.message or "").lower()
         return {"drain"} if "drain" in text else {"down"} if "setting down" in text else set()
     if event.kind == "node_state":
         words = _WORD.findall((event.state or "").upper())
-        drained = any(word.startswith("DRAIN") for word in words)
+        drained = any(word.startswith("DRAIN") or word == "DRNG" for word in words)
         return ({"drain"} if drained else set()) | ({"down"} if "DOWN" in words else set())
     return set()
 
@@ -128,7 +159,10 @@ def _closes(event: SchedulerEvent) -> set[str]:
         return {"drain"} if "UNDRAIN" in words else {"drain", "down"}
     if event.kind == "node_up":
         return set() if (event.reason or "").strip().lower() == "now responding" else {"down"}
-    if event.kind == "node_state" and not _opens(event) and _BACK & set(words):
+    if event.kind == "node_uncordon":
+        return {"cordon"}
+    # A list of states shows a host that works again with the reason of its last drain, and with the time of that.
+    if event.kind == "node_state" and not event.reason and not _opens(event) and _BACK & set(words):
         return {"drain", "down"}
     return set()
 
@@ -141,7 +175,26 @@ def _reason(event: SchedulerEvent, said: SchedulerEvent | None, rules: Exclusion
     return said.reason if said is not None and near else None
 
 
-def _row(cluster: str | None, host: str, how: str, start: int, by: str | None, *name: str) -> Exclusion:
+def soft_exclusions(events: Iterable[SchedulerEvent], rules: ExclusionRules | None = None) -> list[Exclusion]:
+    """Hosts that a scheduler leaves out for one session that they just failed: for an hour from the last time."""
+    rules = rules or ExclusionRules()
+    lasting = round(rules.soft_s * US)
+    rows: dict[tuple[str | None, str, str | None], list[Exclusion]] = defaultdict(list)
+    for event in in_order(e for e in events if e.kind == "hosts_failed" and e.time is not None):
+        time = event.time or 0
+        for host in hosts_named(event):
+            before = rows[event.cluster, host, event.session_id]
+            if before and time <= (before[-1].end_time or 0):
+                before[-1].end_time = time + lasting
+                continue
+            row = _row(event.cluster, host, "soft", time, event.user or event.scheduler)
+            row.exclusion_id = stable_id("x", event.cluster, host, "soft", time, event.session_id)
+            row.end_time, row.session_id, row.reason = time + lasting, event.session_id, event.reason
+            before.append(row)
+    return [row for found in rows.values() for row in found]
+
+
+def _row(cluster: str | None, host: str, how: str, start: int | None, by: str | None, *name: str) -> Exclusion:
     """``name``: of the reservation, several of which may begin together."""
     return Exclusion(
         exclusion_id=stable_id("x", cluster, host, how, start, None, *name),

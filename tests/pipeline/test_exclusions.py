@@ -189,7 +189,7 @@ def test_clusters_and_zones_are_apart() -> None:
 def test_what_is_no_exclusion() -> None:
     lines = [said("started", 1), said("node_up", 2, reason="returned to service"), said("node_resume", 3)]
     assert find_exclusions(lines) == []
-    assert find_exclusions([said("node_drain", None)]) == []
+    assert find_exclusions([said("node_resume", None), said("node_state", None, state="DRAIN")]) == []
     assert find_exclusions([]) == []
 
 
