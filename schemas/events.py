@@ -246,6 +246,21 @@ SCHEDULER_EVENT_KINDS = (
     "controller_stop",
     "daemon_start",
     "daemon_stop",
+    "node_cordon",
+    "node_uncordon",
+    "evicted",
+    "pending",
+    "admitted",
+    "restarted",
+    "task_state",
+    "job_state",
+    "pod_scheduled",
+    "pod_started",
+    "pod_stopped",
+    "pod_failed",
+    "pod_backoff",
+    "pod_unhealthy",
+    "pod_state",
 )
 
 
