@@ -13,12 +13,15 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
+from aftershock.parsers.envelopes.layer import clocks_together
 from aftershock.parsers.formats import LOOKAHEAD, Found, Head, Line, LineFormat, Refused
 from aftershock.parsers.kernel.rules import literal
 from aftershock.parsers.scan import PatternScanner
 from aftershock.parsers.training.prefixes import Prefix, peel_all
-from aftershock.parsers.training.rules import Made, Rule, Said
+from aftershock.parsers.training.rules import Made, Rule, Said, Told
+from aftershock.parsers.training.saves import CHECKPOINT_KINDS
 from aftershock.parsers.training.settle import settle
+from aftershock.parsers.training.writers import signed
 from aftershock.parsers.training.topics import all_non_samples, all_rules, all_samples
 from aftershock.schemas.events import TrainingEvent
 from aftershock.schemas.training import TrainingStep
@@ -60,30 +63,39 @@ def _read_text(line: Line, text: bytes, rest: bytes) -> Iterator[Found]:
         if rule.only and rule.only in done:
             continue
         for found in rule.shape.finditer(prefix.message):
-            rows = _rows(rule, rule.row(found, said))
-            for row in rows:
+            for row in _rows(rule.row(found, said)):
                 done.add(rule.only)
                 yield _found(line, row, prefix, rule.mark)
             if rule.only and rule.only in done:
                 break
 
 
-def _rows(_rule: Rule, made: Made | Iterable[Made] | None) -> Iterable[Made]:
+def _rows(made: Made | Told | Iterable[Made | Told] | None) -> Iterable[Made | Told]:
     if made is None:
         return ()
-    return (made,) if isinstance(made, (TrainingStep, TrainingEvent)) else made
+    return (made,) if isinstance(made, (TrainingStep, TrainingEvent, Told)) else made
 
 
-def _found(line: Line, row: Made, prefix: Prefix, mark: str) -> Found:
+def _found(line: Line, made: Made | Told, prefix: Prefix, mark: str) -> Found:
+    reading = prefix.reading
+    row = made
+    if isinstance(row, Told):
+        row, told, own_mark = row
+        mark = mark if own_mark is None else own_mark
+        reading = reading if told is None else clocks_together(reading, told)
     if isinstance(row, TrainingEvent):
         row.message = prefix.message[:_MOST_MESSAGE].decode("utf-8", "backslashreplace")
         row.host_raw = row.host_raw or prefix.host
         row.rank = prefix.rank if row.rank is None else row.rank
         row.local_rank = prefix.local_rank if row.local_rank is None else row.local_rank
         row.count = prefix.repeated
+        if row.kind in CHECKPOINT_KINDS:
+            mark = signed(mark, prefix)
     else:
-        row.copies = prefix.repeated
-    return Found(row, prefix.reading, line.offset, mark)
+        # Ray folds lines that differ in their numbers: those are other steps.
+        row.copies = 1
+        mark = signed(mark, prefix)
+    return Found(row, reading, line.offset, mark)
 
 
 def detects(head: Head) -> float:

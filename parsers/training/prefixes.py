@@ -199,6 +199,13 @@ def _peel_basic(at: Prefix) -> Prefix | None:
 
 def _stamped(at: Prefix, found: re.Match[bytes], zone: bytes | None) -> Prefix | None:
     """The line behind a stamp and behind what its logger puts there."""
+    reading = _reading(found, zone)
+    if reading is None:
+        return None
+    return _behind_logger(at, found.end())._replace(reading=_together(at.reading, reading))
+
+
+def _reading(found: re.Match[bytes], zone: bytes | None) -> Reading | None:
     year = int(found["y"])
     wall = _wall(year if year > 99 else 2000 + year, int(found["m"]), int(found["d"]), found["t"])
     if wall is None:
@@ -208,10 +215,8 @@ def _stamped(at: Prefix, found: re.Match[bytes], zone: bytes | None) -> Prefix |
     text = text_of(found["text"])
     offset = zone_offset_micros(zone) if zone else 0 if groups.get("zone") else None
     if offset is None:
-        reading = Reading("local", wall + micros, None, None, resolution, text)
-    else:
-        reading = Reading("zoned", wall + micros - offset, None, None, resolution, text)
-    return _behind_logger(at, found.end())._replace(reading=_together(at.reading, reading))
+        return Reading("local", wall + micros, None, None, resolution, text)
+    return Reading("zoned", wall + micros - offset, None, None, resolution, text)
 
 
 def _behind_logger(at: Prefix, end: int) -> Prefix:
@@ -230,6 +235,12 @@ def _behind_logger(at: Prefix, end: int) -> Prefix:
     tail = _TAIL.match(data, end)
     end = tail.end() if tail is not None else end
     return at._replace(message=data[end:], rank=rank, level=level, host=host, local_rank=local)
+
+
+def reading_of(printed: bytes) -> Reading | None:
+    """The clock of a date and time that stand within a record: ``2026-03-01 10:20:30.123456``; None if it is none."""
+    found = _DATE.match(printed)
+    return None if found is None else _reading(found, found["z"])
 
 
 def _together(outer: Reading, inner: Reading) -> Reading:

@@ -18,8 +18,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
+from aftershock.parsers.clock import Reading
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Line
 from aftershock.parsers.kernel.rules import literal
@@ -29,6 +30,15 @@ from aftershock.schemas.training import TrainingStep
 
 Match = re.Match[bytes]
 Made = TrainingStep | TrainingEvent
+
+
+class Told(NamedTuple):
+    """A row whose record states its own time, within the message. ``mark``: goes before that of its rule."""
+
+    row: Made
+    reading: Reading | None = None
+    mark: str | None = None
+
 
 # Lines below a record that are looked at for its rest.
 MOST_BELOW: Final = 64
@@ -68,7 +78,7 @@ class Rule:
 
     words: tuple[bytes, ...]
     shape: re.Pattern[bytes]
-    row: Callable[[Match, Said], Made | Iterable[Made] | None]
+    row: Callable[[Match, Said], Made | Told | Iterable[Made | Told] | None]
     mark: str = ""
     only: str = ""
     scan: tuple[bytes, ...] = ()

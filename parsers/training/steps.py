@@ -2,26 +2,37 @@
 
 Trainers and the libraries below them print the same step twice (Megatron-LM and DeepSpeed), a line for each rank
 (torchtitan), or a progress bar beside a line of values (Hugging Face): one row each, ``copies`` says of how many lines.
+A step that is reached once more after a restart is a row of its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from typing import Final
 
-from aftershock.parsers.clock import SECOND, micros_between
+from aftershock.parsers.clock import NO_CLOCK, SECOND, micros_between
 from aftershock.parsers.formats import Found
+from aftershock.parsers.training.writers import mark_of, writer_of
 from aftershock.schemas.training import TrainingStep
 
-# A progress bar, which knows the step; and values without a step, which belong to the last bar before them.
-BAR, VALUES = "bar", "values"
+# A progress bar, which knows the step; values without a step, which belong to the last bar before them; and a line that
+# only accompanies the trainer's own, whose values go before those of this one.
+BAR, VALUES, WEAK = "bar", "values", "weak"
 
 # Prints of one step by several ranks stand near each other: in time where they have a clock, else in the file.
 _NEAR_US: Final = 120 * SECOND
 _NEAR_BYTES: Final = 256 << 10
-# How many different steps may stand between two prints of one.
-_OPEN_STEPS: Final = 8
+# How many different steps may stand between two prints of one: many where both have a clock, few where they have none
+# and their ranks cannot be told apart.
+_OPEN_STEPS: Final = 64
+_NEAR_STEPS: Final = 3
 
+# Two prints of one number may be rounded to different digits.
+_ROUNDED: Final = 1e-3
+
+_SAME: Final = ("loss", "grad_norm", "learning_rate", "samples", "tokens")
 _VALUES: Final = tuple(
     column.name
     for column in fields(TrainingStep)
@@ -29,54 +40,132 @@ _VALUES: Final = tuple(
 )
 
 
-def join_steps(found: list[Found]) -> list[Found]:
-    """The steps of one source, in the order of their offsets."""
-    kept: list[Found] = []
-    open_steps: dict[int | None, Found] = {}
-    bar: Found | None = None
-    for item in found:
-        row = item.row
-        assert isinstance(row, TrainingStep)
-        if item.mark == BAR:
-            bar = item
-            continue
-        if item.mark == VALUES and row.step is None:
-            if bar is None:
+@dataclass
+class _Open:
+    """A step that was printed a short while ago."""
+
+    item: Found
+    number: int  # which of the different steps of this file it is
+    writers: set[str] = field(default_factory=set)
+
+    @property
+    def row(self) -> TrainingStep:
+        return step_of(self.item)
+
+
+def step_of(item: Found) -> TrainingStep:
+    """The row of a step."""
+    assert isinstance(item.row, TrainingStep)
+    return item.row
+
+
+def join_steps(found: list[Found], beginnings: Sequence[int] = ()) -> list[Found]:
+    """The steps of one source, in the order of their offsets.
+
+    beginnings: where the file says that a run begins, anew or at all, in order: what comes behind is no copy of what
+    stands before.
+    """
+    return _Steps(list(beginnings)).join(found)
+
+
+class _Steps:
+    def __init__(self, beginnings: list[int]) -> None:
+        self.beginnings = beginnings[::-1]
+        self.kept: list[Found] = []
+        self.open: dict[int | None, _Open] = {}
+        self.last: dict[str, int] = {}  # by writer
+        self.bars: dict[str, TrainingStep] = {}
+        self.totals: dict[str, int | None] = {}
+        self.number = 0
+
+    def join(self, found: list[Found]) -> list[Found]:
+        for item in found:
+            while self.beginnings and self.beginnings[-1] <= item.offset:
+                self.beginnings.pop()
+                self.open.clear()
+                self.last.clear()
+                self.bars.clear()
+            mark, writer = mark_of(item), writer_of(item)
+            row = step_of(item)
+            if mark == BAR:
+                self._bar(row, writer)
                 continue
-            assert isinstance(bar.row, TrainingStep)
-            row.step = bar.row.step
-            row.total_steps = row.total_steps or bar.row.total_steps
-            row.step_time_s = row.step_time_s if row.step_time_s is not None else bar.row.step_time_s
-        same = open_steps.get(row.step)
-        if same is not None and _is_copy(same, item):
-            _merge(same.row, row)
+            if mark == VALUES and row.step is None:
+                self._take_bar(row, writer)
+            self._add(item, row, writer, weak=mark == WEAK)
+        return self.kept
+
+    def _bar(self, row: TrainingStep, writer: str) -> None:
+        known = self.totals.get(writer)
+        before = self.bars.get(writer)
+        # The bar of an evaluation stands between those of the training, and has another total.
+        if before is None or known is None or row.total_steps == known or before.total_steps != known:
+            self.bars[writer] = row
+
+    def _take_bar(self, row: TrainingStep, writer: str) -> None:
+        bar = self.bars.get(writer)
+        if bar is None:
+            return
+        row.step = bar.step
+        row.total_steps = row.total_steps if row.total_steps is not None else bar.total_steps
+        row.step_time_s = row.step_time_s if row.step_time_s is not None else bar.step_time_s
+        self.totals[writer] = bar.total_steps
+
+    def _add(self, item: Found, row: TrainingStep, writer: str, *, weak: bool) -> None:
+        if mark_of(item) == VALUES and row.total_steps is not None:
+            self.totals[writer] = row.total_steps
+        same = self.open.get(row.step)
+        if same is not None and self._is_copy(same, item, row, writer):
+            _merge(same.item, item, over=mark_of(same.item) == WEAK and not weak)
+            same.writers.add(writer)
+        else:
+            self.open.pop(row.step, None)
+            self.number += 1
+            self.open[row.step] = _Open(item, self.number, {writer})
+            if len(self.open) > _OPEN_STEPS:
+                del self.open[next(iter(self.open))]
+            self.kept.append(item)
+        if row.step is not None:
+            self.last[writer] = row.step
+
+    def _is_copy(self, first: _Open, again: Found, row: TrainingStep, writer: str) -> bool:
+        """Whether a step is printed once more, rather than reached once more after a restart."""
+        apart = micros_between(first.item.reading, again.reading)
+        recent = self.number - first.number < _NEAR_STEPS
+        if apart is not None:
+            if abs(apart) > _NEAR_US:
+                return False
+        elif again.offset - first.item.offset > _NEAR_BYTES or not (recent or writer):
+            return False
+        last = self.last.get(writer)
+        if writer and writer in first.writers and last is not None and row.step is not None and last > row.step:
+            return False  # this writer had gone on, and comes back
+        if _agree(first.row, row):
+            return True
+        # Ranks may print a loss of their own.
+        return bool(writer) and writer not in first.writers and recent
+
+
+def _agree(one: TrainingStep, other: TrainingStep) -> bool:
+    """Whether the values that both prints have are the same, but for rounding."""
+    for name in _SAME:
+        a, b = getattr(one, name), getattr(other, name)
+        if a is None or b is None or (a != a and b != b):
             continue
-        open_steps.pop(row.step, None)
-        open_steps[row.step] = item
-        if len(open_steps) > _OPEN_STEPS:
-            del open_steps[next(iter(open_steps))]
-        kept.append(item)
-    return kept
+        if not math.isclose(a, b, rel_tol=_ROUNDED):
+            return False
+    return True
 
 
-def _is_copy(first: Found, again: Found) -> bool:
-    """Whether a step is printed once more, rather than reached once more after a restart."""
-    one, other = first.row, again.row
-    assert isinstance(one, TrainingStep)
-    assert isinstance(other, TrainingStep)
-    apart = micros_between(first.reading, again.reading)
-    if apart is not None:
-        return abs(apart) <= _NEAR_US
-    return again.offset - first.offset <= _NEAR_BYTES and (
-        one.loss is None or other.loss is None or one.loss == other.loss or one.loss != one.loss
-    )
-
-
-def _merge(row: object, copy: object) -> None:
-    """Take from a further print what the first one does not say."""
+def _merge(first: Found, copy: Found, *, over: bool) -> None:
+    """Take from a further print what the first one does not say; with ``over``, whatever it says."""
+    row, more = step_of(first), step_of(copy)
     for name in _VALUES:
-        if getattr(row, name) is None:
-            setattr(row, name, getattr(copy, name))
-    assert isinstance(row, TrainingStep)
-    assert isinstance(copy, TrainingStep)
-    row.copies = (row.copies or 1) + (copy.copies or 1)
+        value = getattr(more, name)
+        if value is not None and (over or getattr(row, name) is None):
+            setattr(row, name, value)
+    row.copies = (row.copies or 1) + (more.copies or 1)
+    if first.reading is NO_CLOCK or (first.reading.wall is None and first.reading.boot is None):
+        first.reading = copy.reading
+    if over:
+        first.mark = copy.mark

@@ -1,13 +1,13 @@
-"""Megatron-LM and its forks: step lines of ``key: value |`` segments, checkpoint lines of all generations, clocks.
+"""Megatron-LM and its forks: step lines of ``key: value |`` segments, and the validation behind them.
 
      [2026-03-01 10:20:30.123456] iteration       20/    1000 | consumed samples:         5120 | elapsed time per ...
-    saving checkpoint at iteration      20 to /ckpt in torch_dist format
-      successfully saved checkpoint from iteration      20 to /ckpt [ t 1/8, p 1/4 ]
+     samples/sec: 12.345 | iteration      100/  320000 | elapsed time per iteration (ms): 82961.2 | ...
+     validation loss at iteration 1000 | lm loss value: 2.345678E+00 | lm loss PPL: 1.044000E+01 |
 
-https://github.com/NVIDIA/Megatron-LM: megatron/training/training.py, checkpointing.py. The last rank prints steps, rank
-0 prints checkpoints. The key of a loss is left out where its mean is NaN or negative (in older versions, also zero) or
-where all steps were skipped: it is null then, never 0. Forks put segments of their own between these, and Megatron-
-DeepSpeed prints seconds instead of milliseconds, samples per second and TFLOPs.
+https://github.com/NVIDIA/Megatron-LM: megatron/training/training.py. The last rank prints steps. The key of a loss is
+left out where its mean is NaN or negative (in older versions, also zero) or where all steps were skipped: it is null
+then, never 0, and no other loss takes its place. Forks put segments of their own between these; Megatron-DeepSpeed
+prints seconds instead of milliseconds, samples per second and TFLOPs; gpt-neox puts samples per second first.
 """
 
 from __future__ import annotations
@@ -21,15 +21,37 @@ from aftershock.schemas.training import TrainingStep
 
 _SEGMENT: Final = re.compile(rb"\|\s*([A-Za-z][^|:]{0,80}?)\s*:\s*([^|]{0,80}?)\s*(?=\||\Z)")
 
-# Losses by preference: the loss of the language model, then any key that ends so (but not a scale).
-_LOSS: Final = re.compile(rb"(?:lm|total|train|mtp_1)?[ _-]?loss|[\w /-]+ loss", re.IGNORECASE)
+# Losses of the model as a whole, best first; not those of a router, of a further token or of an indexer.
+_LOSSES: Final = (b"lm loss", b"lm-loss", b"lm_loss", b"total loss", b"train loss", b"loss")
+_OWN_LOSS: Final = re.compile(
+    rb"(?:ce|cross entropy|sft|ppo|dpo|grpo|actor|policy|reward|mse|language model|training|main)[ _-]loss"
+)
+
+# A line that was cut goes on in the next one of its writer. What no line lacks stands at its end.
+_AT_THE_END: Final = b"number of nan iterations"
+_HEAD: Final = re.compile(rb"\biteration\s+\d")
 
 
-def _read_step(found: Match, _said: Said) -> TrainingStep:
+def _read_step(found: Match, said: Said) -> TrainingStep | None:
+    body = found["body"]
+    if _AT_THE_END not in body and found.end() == len(said.message):
+        body += _rest_of(said)
+    segments = {key.lower(): value for key, value in _SEGMENT.findall(body)}
     row = TrainingStep(step=whole(found["step"]), total_steps=whole(found["total"]))
-    for key, value in _SEGMENT.findall(found["body"]):
-        _take(row, key.lower(), value)
+    for key, value in segments.items():
+        _take(row, key, value)
+    row.loss = next((number(segments[key]) for key in _LOSSES if key in segments), None)
+    if row.loss is None:
+        row.loss = next((number(value) for key, value in segments.items() if _OWN_LOSS.fullmatch(key)), None)
+    if row.step_time_s is None and row.samples is None and row.learning_rate is None and row.loss is None:
+        return None
     return row
+
+
+def _rest_of(said: Said) -> bytes:
+    """What ``srun --label`` cut off a line that was written in two parts."""
+    below = next(iter(said.below()), b"")
+    return b" " + below if _AT_THE_END in below and not _HEAD.search(below) else b""
 
 
 def _take(row: TrainingStep, key: bytes, value: bytes) -> None:
@@ -37,23 +59,30 @@ def _take(row: TrainingStep, key: bytes, value: bytes) -> None:
         row.samples = whole(value)
     elif key == b"consumed tokens":
         row.tokens = whole(value)
-    elif key == b"elapsed time per iteration (ms)":
+    elif key in (b"elapsed time per iteration (ms)", b"elapsed time per iteration"):
         millis = number(value)
         row.step_time_s = None if millis is None else round(millis / 1000, 9)
     elif key == b"elapsed time per iteration (s)":
         row.step_time_s = number(value)
     elif key in (b"throughput per gpu (tflop/s/gpu)", b"tflops", b"approx flops per gpu"):
-        row.tflops_per_gpu = number(value.upper().removesuffix(b"TFLOPS"))
-    elif key == b"learning rate":
+        row.tflops_per_gpu = _tera(value)
+    elif key in (b"learning rate", b"learning_rate"):
         row.learning_rate = number(value)
-    elif key == b"grad norm":
+    elif key in (b"grad norm", b"grad_norm"):
         row.grad_norm = number(value)
     elif key == b"number of skipped iterations":
         row.skipped = whole(value)
     elif key == b"number of nan iterations":
         row.nan = whole(value)
-    elif row.loss is None and key != b"loss scale" and _LOSS.fullmatch(key):
-        row.loss = number(value)
+
+
+def _tera(value: bytes) -> float | None:
+    """``149.02``, ``12.3TFLOPS`` or ``1.2PFLOPS``, in TFLOP/s."""
+    printed = value.upper()
+    if printed.endswith(b"PFLOPS"):
+        peta = number(printed[:-6])
+        return None if peta is None else peta * 1000
+    return number(printed.removesuffix(b"TFLOPS"))
 
 
 RULES: Final = (
@@ -61,42 +90,18 @@ RULES: Final = (
         words=(b"iteration ",),
         scan=(b"consumed samples:", b"elapsed time per iteration", b"learning rate: "),
         shape=re.compile(
-            rb"(?<![\w ])\s*iteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})\s*(?P<body>\|[^\r\n]{1,4000}?\|)"
-            rb"(?=\s*(?:\Z|iteration\s+\d|[^|]*\Z))"
+            rb"\biteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})\s*"
+            rb"(?P<body>\|(?:(?!\s*(?:\[[^|\]]{0,40}\]\s*)?iteration\s+\d)[^|\r\n]{0,400}\|?){1,60})"
         ),
         row=_read_step,
     ),
     Rule(
-        words=(b"saving checkpoint at iteration",),
-        shape=re.compile(rb"saving checkpoint at iteration\s+(?P<step>\d+) to (?P<path>\S+)"),
-        row=event("save_begin"),
-    ),
-    Rule(
-        words=(b"scheduled an async checkpoint save at iteration",),
-        shape=re.compile(rb"scheduled an async checkpoint save at iteration\s+(?P<step>\d+) to (?P<path>\S+)"),
-        row=event("save_scheduled"),
-    ),
-    Rule(
-        words=(b"uccessfully saved checkpoint", b"uccessfully saved local checkpoint"),
+        words=(b" loss at ", b" results at "),
+        scan=(b" value: ",),
         shape=re.compile(
-            rb"[Ss]uccessfully saved (?:local )?checkpoint (?:from|at) iteration\s+(?P<step>\d+)(?: to (?P<path>\S+))?"
+            rb"\b(?:validation|test)\b[\w .-]{0,60} (?:loss|results) at (?:iteration (?P<step>\d{1,12}))?[^|]{0,200}\|[^|]{0,80} value: (?:[\d-]|nan|inf)"
         ),
-        row=event("save_end"),
-    ),
-    Rule(
-        words=(b"loading ",),
-        scan=(b"checkpoint from ",),
-        shape=re.compile(
-            rb"\bloading (?:release )?(?:distributed )?checkpoint from (?P<path>\S+)(?: at iteration\s+(?P<step>\d+))?"
-        ),
-        row=event("load_begin"),
-    ),
-    Rule(
-        words=(b"successfully loaded checkpoint from",),
-        shape=re.compile(
-            rb"successfully loaded checkpoint from (?P<path>\S+)(?: \[[^\]]{0,80}\])?(?: at iteration\s+(?P<step>\d+))?"
-        ),
-        row=event("load_end"),
+        row=event("validation"),
     ),
 )
 
@@ -119,11 +124,47 @@ SAMPLES: Final = (
                 copies=1,
             ),
         ),
-        title="Step",
+        title="Megatron-LM: step",
+        url="https://github.com/NVIDIA/Megatron-LM",
+    ),
+    Sample(
+        " iteration       10/    1000 | consumed samples:           40 | elapsed time per iteration (ms): 932.4 | "
+        "learning rate: 0.000E+00 | global batch size:     4 | loss scale: 8388608.0 | number of skipped iterations:  "
+        "10 | number of nan iterations:   0 |\n",
+        (expect("training_steps", step=10, loss=None, learning_rate=0.0, skipped=10, nan=0, grad_norm=None),),
+        title="Megatron-LM: a step of which all iterations were skipped has no loss",
+    ),
+    Sample(
+        "[default7]: iteration     2695/  115311 | consumed samples:      1841584 | consumed tokens:   3771564032 | "
+        "elapsed time per iteration (s): 105.22 | learning rate: 5.969E-05 | global batch size:  2048 | lm loss: "
+        "2.463556E+00 | grad norm: 0.174 | num zeros: 0.0 | number of skipped iterations:   0 | number of nan "
+        "iterations:   0 | samples per second: 19.463 | TFLOPs: 149.02 |\n",
+        (expect("training_steps", step=2695, tokens=3771564032, step_time_s=105.22, tflops_per_gpu=149.02),),
+        title="Megatron-DeepSpeed: step",
+        url="https://github.com/bigscience-workshop/Megatron-DeepSpeed",
+    ),
+    Sample(
+        " samples/sec: 12.345 | iteration      100/  320000 | elapsed time per iteration (ms): 82961.2 | learning rate: "
+        "1.940E-06 | approx flops per GPU: 110.7TFLOPS | lm_loss: 1.003E+01 | loss scale: 32768.0 | number of skipped "
+        "iterations:   2 | number of nan iterations:   0 |\n",
+        (expect("training_steps", step=100, total_steps=320000, loss=10.03, tflops_per_gpu=110.7, skipped=2),),
+        title="gpt-neox: step",
+        url="https://github.com/EleutherAI/gpt-neox",
+    ),
+    Sample(
+        " validation loss at iteration 1000 | lm loss value: 2.345678E+00 | lm loss PPL: 1.044000E+01 | \n"
+        " validation loss at the end of training for val data | lm loss value: 2.1E+00 | lm loss PPL: 8.1E+00 | \n",
+        (
+            expect("training_events", kind="validation", step=1000),
+            expect("training_events", kind="validation", step=None),
+        ),
+        title="Megatron-LM: validation",
     ),
 )
 
 NON_SAMPLES: Final = (
     "the learning rate: a question of taste\n",
     "iteration 3 of the review: consumed samples: none were kept\n",
+    "iteration 3/10 | of a table of learning rate: without numbers |\n",
+    "a validation loss at this place | of great value: none\n",
 )
