@@ -51,6 +51,8 @@ def event(kind: str, name: str, reason: str, message: str = "", **fields: Any) -
         ("Node", "NodeNotReady", "", "node_down", "NotReady"),
         ("Node", "NodeReady", "", "node_up", "Ready"),
         ("Node", "NodeSchedulable", "", "node_uncordon", "SchedulingEnabled"),
+        ("Node", "Rebooted", "Node a has been rebooted, boot id: 1", "node_reboot", "Rebooted"),
+        ("Pod", "OOMKilling", "", "oom_kill", "OUT_OF_MEMORY"),
         ("Node", "NodeHasDiskPressure", "", "node_state", "NodeHasDiskPressure"),
         ("Pod", "FailedScheduling", "0/3 nodes are available", "pending", "PENDING"),
         ("Pod", "TaintManagerEviction", "Marking for deletion Pod ml/a", "evicted", None),

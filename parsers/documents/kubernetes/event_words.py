@@ -34,6 +34,7 @@ _NODE: Final = {
     "NodeReady": Said("node_up", "Ready"),
     "NodeNotSchedulable": Said("node_cordon", "SchedulingDisabled"),
     "NodeSchedulable": Said("node_uncordon", "SchedulingEnabled"),
+    "Rebooted": Said("node_reboot", "Rebooted"),
 }
 
 _POD_FAILURES: Final = (
@@ -57,8 +58,8 @@ _POD: Final = {
     "PodEvicted": Said("evicted", "PREEMPTED"),
     # The taint may be that of a lost node or one that a person set: the event does not say.
     "TaintManagerEviction": Said("evicted"),
-    "OOMKilling": Said("pod_failed", "OUT_OF_MEMORY"),
-    "OOMKilled": Said("pod_failed", "OUT_OF_MEMORY"),
+    "OOMKilling": Said("oom_kill", "OUT_OF_MEMORY"),
+    "OOMKilled": Said("oom_kill", "OUT_OF_MEMORY"),
     "BackOff": Said("pod_backoff"),
     "Unhealthy": Said("pod_unhealthy"),
     **dict.fromkeys(_POD_FAILURES.split(), Said("pod_failed")),
