@@ -5,8 +5,9 @@
 An answer of a log store is one value with thousands of records somewhere within. A value that is longer than a record
 may be, that is an array, or that holds arrays of the kinds that stores use, is not parsed but walked: its own members
 and elements are looked at in the same way. What comes out are leaves: the bytes of an object (or of a ``[time, line]``
-pair), where they start, and the small members of the objects around it. Parts in which no signature stands are passed
-over unparsed. No more than one leaf and one piece of the stream are held; depth is bounded.
+pair), where they start, and the small members of the objects around it. A table (rows without names below the names of
+its columns) gives its rows; one that is told column by column is a leaf as a whole. Parts in which no signature stands
+are passed over unparsed. No more than one leaf and one piece of the stream are held; depth is bounded.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import numpy as np
 import orjson
 
+from aftershock.parsers.documents.json_tables import holds_columns, is_row_of_table, names_columns
 from aftershock.parsers.formats import Refused
 from aftershock.parsers.scan import Scanner
 
@@ -190,6 +192,11 @@ class _Text:
         at = bisect.bisect_right(self._hits, self.at)
         return at < len(self._hits) and self._hits[at] <= end
 
+    def is_text_with_hit(self) -> bool:
+        """Whether a signature stands in the text that begins here."""
+        end = self.end_of_value()
+        return self._scanner is not None and end is not None and self.has_hit(end)
+
     def skip_line(self) -> None:
         """Go to the next line: after a flaw, where quotes and brackets cannot be counted on."""
         self._ends = {}
@@ -284,7 +291,8 @@ def _walk(text: _Text, around: tuple[dict[str, Any], ...], depth: int) -> Iterat
             return
         data = text.peek(end)
         is_object = data.startswith(b"{")
-        if (is_object and not _HOLDS_RECORDS.search(data)) or _IS_PAIR.match(data) or _IS_ROW.match(data):
+        is_one = is_object and (holds_columns(data) or not _HOLDS_RECORDS.search(data))
+        if is_one or _IS_PAIR.match(data) or _IS_ROW.match(data) or (not is_object and is_row_of_table(data, around)):
             text.at = end
             yield Leaf(begin, data, around)
             return
@@ -300,10 +308,15 @@ def _walk(text: _Text, around: tuple[dict[str, Any], ...], depth: int) -> Iterat
 
 def _walk_array(text: _Text, around: tuple[dict[str, Any], ...], depth: int) -> Iterator[Leaf | Refused]:
     text.at += 1
+    told = False
     while True:
         first = text.next_byte()
         if first in (b"{", b"["):
             yield from _walk(text, around, depth + 1)
+        elif first == b'"' and not told and text.is_text_with_hit():
+            told = True
+            yield Refused(text.at, 0, "log lines in an array without names", text.excerpt())
+            text.skip_value()
         elif first == b"]":
             text.at += 1
             return
@@ -334,7 +347,10 @@ def _walk_object(text: _Text, around: tuple[dict[str, Any], ...], depth: int) ->
         text.at += 1
         first = text.next_byte()
         end = text.end_of_value()
-        if first in (b"{", b"[") and (end is None or text.has_hit(end) or (end - text.at) > _FACT_BYTES):
+        is_small = end is not None and end - text.at <= _FACT_BYTES
+        if is_small and end is not None and names_columns(name, text.peek(end)):
+            facts[name] = text.take(end)
+        elif first in (b"{", b"[") and (end is None or text.has_hit(end) or (end - text.at) > _FACT_BYTES):
             yield from _walk(text, (_members(facts), *around), depth + 1)
         elif end is None:
             refused = Refused(text.at, 0, f"value longer than {MAX_LEAF} bytes", text.excerpt())

@@ -6,6 +6,9 @@
     {"events":[{"timestamp":1772366400000,"message":"...","logStreamName":"..."}]}            aws logs filter-log-events
     {"messageType":"DATA_MESSAGE","logStream":"...","logEvents":[{"timestamp":...,"message":"..."}]}     subscriptions
     {"results":[{"_raw":"...","_time":"...","host":"..."}]}                                   Splunk
+    {"fields":["_time","_raw"],"rows":[["...","..."]]}                                        Splunk: rows, columns
+    {"tables":[{"columns":[{"name":"SyslogMessage"}],"rows":[["..."]]}]}                      Azure Monitor
+    {"columns":[{"name":"message"}],"values":[["..."]]}                                       Elasticsearch, ES|QL
     [{"textPayload":"...","timestamp":"...","resource":{...}}]                                gcloud logging read
     {"__REALTIME_TIMESTAMP" : "...", "MESSAGE" : "..."} over several lines                    journalctl -o json-pretty
 
@@ -26,8 +29,10 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from aftershock.parsers.documents.json_leaves import Leaf, leaves_of
+from aftershock.parsers.documents.json_tables import column_names, names_in_head, records_in
 from aftershock.parsers.envelopes.container import peel_members
 from aftershock.parsers.envelopes.layer import Layer
+from aftershock.parsers.envelopes.record_names import TEXT
 from aftershock.parsers.envelopes.records import host_in, peel_record
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sample, expect
 from aftershock.parsers.inner_lines import all_signatures, read_layer
@@ -44,11 +49,14 @@ def detects(head: Head) -> float:
     first = _parsed(data.split(b"\n", 1)[0])
     if _layer_of(first, ()) is not None:
         return 0.0  # one record on a line: read as lines
+    if not set(names_in_head(data)).isdisjoint(TEXT):
+        return 0.7  # it may be longer than the head
     for leaf in itertools.islice(leaves_of(io.BytesIO(data), None), _MOST_LOOKED_AT):
         if isinstance(leaf, Refused):
             break  # other lines may begin with a bracket too
-        if _layer_of(_parsed(leaf.data), leaf.around) is not None:
-            return 0.7
+        for record in itertools.islice(records_in(_parsed(leaf.data)), 1):
+            if _layer_of(record, leaf.around) is not None:
+                return 0.7
     return 0.0
 
 
@@ -66,6 +74,11 @@ def _rows(leaf: Leaf) -> Iterator[Found | Refused]:
     if value is None:
         yield Refused(leaf.offset, len(leaf.data), "log_export: record is not JSON", leaf.data[:512])
         return
+    for record in records_in(value):
+        yield from _record_rows(leaf, record)
+
+
+def _record_rows(leaf: Leaf, value: Any) -> Iterator[Found | Refused]:
     layer = _layer_of(value, leaf.around)
     if layer is None:
         # An object of another kind: what agents say in JSON is read by the formats themselves.
@@ -78,6 +91,9 @@ def _layer_of(value: Any, around: tuple[dict[str, Any], ...]) -> Layer | None:
     if isinstance(value, dict):
         layer = peel_record(value, around) if around else None
         return layer or peel_members(value)
+    names = column_names(around) if isinstance(value, list) else []
+    if names and len(names) == len(value):
+        return peel_members(dict(zip(names, value, strict=True)))
     return peel_record(value, _streams_first(around))
 
 
@@ -133,6 +149,25 @@ _SAMPLES: Final = (
     Sample(
         '{\n\t"__REALTIME_TIMESTAMP" : "1772522142250000",\n\t"_TRANSPORT" : "kernel",\n\t"_HOSTNAME" : "gpu021",\n'
         '\t"MESSAGE" : "' + _XID + '"\n}\n{\n\t"__REALTIME_TIMESTAMP" : "1772522143250000",\n\t"MESSAGE" : "x"\n}\n',
+        (expect("gpu_errors", code=79, host="gpu021", time=1772522142250000, trust="kernel"),),
+    ),
+    Sample(
+        '{"preview":false,"fields":["_time","host","_raw"],"rows":[["2026-03-03T07:15:42.250+00:00","gpu021",'
+        f'"{_XID}"],["2026-03-03T07:15:43.250+00:00","gpu022","{_XID}"]]}}\n',
+        (
+            expect("gpu_errors", code=79, host="gpu021", time=1772522142250000),
+            expect("gpu_errors", code=79, host="gpu022", time=1772522143250000),
+        ),
+    ),
+    Sample(
+        '{"preview":false,"fields":["_time","host","_raw"],"columns":[["2026-03-03T07:15:42.250+00:00"],["gpu021"],'
+        f'["{_XID}"]]}}\n',
+        (expect("gpu_errors", code=79, host="gpu021", time=1772522142250000),),
+    ),
+    Sample(
+        '{"tables":[{"name":"PrimaryResult","columns":[{"name":"TimeGenerated","type":"datetime"},{"name":"Computer"},'
+        '{"name":"SyslogMessage"},{"name":"ProcessName"}],"rows":[["2026-03-03T07:15:42.25Z","gpu021",'
+        f'"{_XID}","kernel"]]}}]}}\n',
         (expect("gpu_errors", code=79, host="gpu021", time=1772522142250000, trust="kernel"),),
     ),
 )

@@ -7,6 +7,9 @@
     {"date":1772366400.5,"log":"..."}   [1772366400.5,{"log":"..."}]                          Fluent Bit
     {"message":"...","timestamp":"...","host":"n1","source_type":"journald"}                  Vector
     {"jsonPayload":{"message":"..."},"timestamp":"...","resource":{"labels":{}}}              Google Cloud Logging
+    {"Computer":"n1","Facility":"kern","SyslogMessage":"...","TimeGenerated":"..."}           Azure Monitor
+    {"msg":"...","rawmsg":"...","timereported":"...","hostname":"n1","programname":"kernel"}  rsyslog, all of a message
+    {"MESSAGE":"...","HOST":"n1","PROGRAM":"kernel","ISODATE":"..."}                          syslog-ng
 
 Whose time it is: what stands inside the line wins over what the store says. The time that a store keeps is the time of
 the event if nothing inside says one and the line came from the kernel, the journal, syslog or a file of a host. For the
@@ -28,56 +31,27 @@ from typing import Any, Final, NamedTuple
 from aftershock.parsers.clock import NO_CLOCK, SECOND, Reading
 from aftershock.parsers.envelopes.layer import FACILITIES, Layer
 from aftershock.parsers.envelopes.origin import LONGEST_STREAM, Members, member, says_kernel
+from aftershock.parsers.envelopes.record_names import (
+    CONTAINER,
+    CONTAINER_SOURCES,
+    FACILITY,
+    HOST,
+    OF_AGENTS,
+    OF_STORES,
+    PROGRAM,
+    TEXT,
+    TIME,
+    TRANSPORT,
+)
 from aftershock.parsers.envelopes.syslog import iso_reading
 from aftershock.parsers.envelopes.talk import is_talk
 
 # The names of the layers that are made here: whoever passes such a line on is not the kernel.
-STORES: Final = frozenset({"elastic", "loki", "cloudwatch", "splunk", "fluent", "vector", "gcp", "otlp", "stored"})
+STORES: Final = frozenset(
+    {"elastic", "loki", "cloudwatch", "splunk", "fluent", "vector", "gcp", "otlp", "azure", "rsyslog", "stored"}
+)
 
-# Where the line stands, the likeliest first. ``msg`` is the word of agents; only some stores use it.
-_TEXT: Final = (
-    *("MESSAGE", "message", "log", "_raw", "textPayload", "line", "_msg", "@message", "event.original"),
-    *("log.original", "body.stringValue", "short_message"),
-)
-_TIME: Final = (
-    *("__REALTIME_TIMESTAMP", "@timestamp", "timestamp", "_time", "date", "time", "ts", "timeUnixNano", "receivedAt"),
-    *("_SOURCE_REALTIME_TIMESTAMP", "SOURCE_REALTIME_TIMESTAMP"),
-)
-_HOST: Final = (
-    *("_HOSTNAME", "HOSTNAME", "host.name", "host.hostname", "host", "hostname", "kubernetes.node.name"),
-    *("kubernetes.host", "kubernetes.node_name", "k8s.node.name", "node_name", "nodeName", "nodename", "node"),
-    *("kubernetes.pod_node_name", "kubernetes_node_name", "kubernetes_host", "k8s_node_name", "agent.hostname"),
-    *(
-        "beat.hostname",
-        "agent.name",
-        "machine",
-        "Hostname",
-        "HostName",
-        "instance",
-        "compute.googleapis.com/resource_name",
-    ),
-    *("instance_name", "cloud.instance.name"),
-)
-_PROGRAM: Final = (
-    *("SYSLOG_IDENTIFIER", "syslog_identifier", "syslog.identifier", "log.syslog.appname", "appname", "ident"),
-    *("program", "programname"),
-)
-_TRANSPORT: Final = ("_TRANSPORT", "TRANSPORT", "transport", "systemd.transport", "__journal__transport")
-_FACILITY: Final = ("SYSLOG_FACILITY", "log.syslog.facility.code", "syslog_facility", "facility")
-# Any of these says that the line is the output of a container.
-_CONTAINER: Final = (
-    *("kubernetes.container_name", "kubernetes.container.name", "kubernetes.pod_name", "kubernetes.pod.name"),
-    *("kubernetes_container_name", "kubernetes_pod_name", "container", "container_name", "container_id"),
-    *("container.id", "pod", "pod_name", "podName", "containerName", "k8s.pod.name", "docker", "logtag"),
-)
 _OUTPUTS: Final = frozenset({"stdout", "stderr"})
-_CONTAINER_SOURCES: Final = frozenset({"kubernetes_logs", "docker_logs", "k8s_container"})
-# Words of a program that logs its own doings as JSON; a store that has them too also has one of its own words.
-_OF_AGENTS: Final = frozenset({"level", "logger", "caller", "lvl"})
-_OF_STORES: Final = frozenset(
-    {"@timestamp", "_raw", "_msg", "source_type", "textPayload", "ingestionTime", "logStreamName", "labels", "tag"}
-    | {"short_message"}
-)
 
 _DIGITS: Final = re.compile(r"-?\d{1,20}(?:\.\d{1,9})?")
 # Stamps that are almost ISO: a blank instead of T, and UTC in a word.
@@ -184,8 +158,8 @@ def _record_of(value: Any) -> _Record | None:
     attributes = value.get("attributes")
     if isinstance(attributes, dict) and "message" in attributes:
         return _Record("stored", attributes, ({"labels": {}}, value))
-    labels = value.get("labels", value.get("stream"))
-    if isinstance(labels, dict) and isinstance(value.get("line"), str):
+    labels = next((m for name in ("labels", "stream", "fields") if isinstance(m := value.get(name), dict)), None)
+    if labels is not None and isinstance(value.get("line"), str):
         return _Record("loki", value, (labels,))
     if isinstance(member(value, "body.stringValue"), str):
         return _Record("otlp", value)
@@ -197,10 +171,14 @@ def _name_of(value: Members) -> str:
         return "splunk"
     if "source_type" in value:
         return "vector"
+    if "SyslogMessage" in value:
+        return "azure"
+    if "rawmsg" in value:
+        return "rsyslog"
     if "date" in value:
         return "fluent"
     stamp = value.get("timestamp")
-    if type(stamp) is int and len(str(stamp)) == 13 and "message" in value and _OF_AGENTS.isdisjoint(value):
+    if type(stamp) is int and len(str(stamp)) == 13 and "message" in value and OF_AGENTS.isdisjoint(value):
         return "cloudwatch"
     if "ingestionTime" in value or "logStreamName" in value or "@message" in value:
         return "cloudwatch"
@@ -225,7 +203,7 @@ def _pair(value: list[Any]) -> _Record | None:
 
 
 def _text_of(members: Members) -> bytes | None:
-    for name in _TEXT:
+    for name in TEXT:
         value = member(members, name)
         if isinstance(value, str):
             return value.encode("utf-8", "surrogatepass")
@@ -234,23 +212,23 @@ def _text_of(members: Members) -> bytes | None:
                 return bytes(value)
             except (TypeError, ValueError):
                 continue
-    # The kmsg input of Fluent Bit
-    if isinstance(members.get("msg"), str) and ("sequence" in members or "usec" in members):
-        return str(members["msg"]).encode("utf-8", "surrogatepass")
+    # The kmsg input of Fluent Bit; rsyslog, which keeps the blank before the message
+    if isinstance(members.get("msg"), str) and not {"sequence", "usec", "rawmsg"}.isdisjoint(members):
+        return str(members["msg"]).strip(" ").encode("utf-8", "surrogatepass")
     return None
 
 
 def _is_stored(members: Members, host: str | None, around: Sequence[Members]) -> bool:
     """Whether an object without a word of a known store is one all the same, and not an agent's own record."""
-    if not _OF_STORES.isdisjoint(members) or any(around):
+    if not OF_STORES.isdisjoint(members) or any(around):
         return True
-    return host is not None and _OF_AGENTS.isdisjoint(members)
+    return host is not None and OF_AGENTS.isdisjoint(members)
 
 
 def _layer(name: str, text: bytes, facts: Sequence[Members], host: str | None) -> Layer:
     own = facts[0]
-    transport = _first_word(facts, _TRANSPORT)
-    tag = _first_word(facts, _PROGRAM)
+    transport = _first_word(facts, TRANSPORT)
+    tag = _first_word(facts, PROGRAM)
     from_kmsg = "usec" in own and "sec" in own
     if tag is None and (transport == "kernel" or from_kmsg or any(m.get("unit") == "kernel" for m in facts)):
         tag = "kernel"
@@ -266,7 +244,7 @@ def _layer(name: str, text: bytes, facts: Sequence[Members], host: str | None) -
         if stream in _OUTPUTS:
             labels["stream"] = stream
         reading = NO_CLOCK
-    elif not _OF_AGENTS.isdisjoint(own) and _OF_STORES.isdisjoint(own) and transport is None:
+    elif not OF_AGENTS.isdisjoint(own) and OF_STORES.isdisjoint(own) and transport is None:
         labels["collected"] = reading.text or ""
         reading = NO_CLOCK
     return Layer(
@@ -285,7 +263,7 @@ def _layer(name: str, text: bytes, facts: Sequence[Members], host: str | None) -
 
 def _reading(facts: Sequence[Members]) -> Reading:
     for members in facts:
-        for name in _TIME:
+        for name in TIME:
             reading = reading_of(member(members, name))
             if reading is not None and reading.wall is not None:
                 return reading
@@ -321,7 +299,7 @@ def _epoch(printed: str) -> Reading | None:
 
 def _host_of(facts: Sequence[Members]) -> str | None:
     for members in facts:
-        for name in _HOST:
+        for name in HOST:
             value = member(members, name)
             if isinstance(value, str) and value and value not in ("localhost", "-"):
                 return _PORT.sub("", value) if name == "instance" else value
@@ -350,12 +328,12 @@ def _host_of(facts: Sequence[Members]) -> str | None:
 
 
 def _is_container(members: Members) -> bool:
-    if any(member(members, name) not in (None, "", {}) for name in _CONTAINER):
+    if any(member(members, name) not in (None, "", {}) for name in CONTAINER):
         return True
     stream = members.get("stream")
     if isinstance(stream, str) and stream in _OUTPUTS:
         return True
-    return members.get("source_type") in _CONTAINER_SOURCES or members.get("type") in _CONTAINER_SOURCES
+    return members.get("source_type") in CONTAINER_SOURCES or members.get("type") in CONTAINER_SOURCES
 
 
 def _first_word(facts: Sequence[Members], names: Sequence[str]) -> str | None:
@@ -369,7 +347,7 @@ def _first_word(facts: Sequence[Members], names: Sequence[str]) -> str | None:
 
 def _facility(facts: Sequence[Members]) -> int | None:
     for members in facts:
-        for name in _FACILITY:
+        for name in FACILITY:
             value = member(members, name)
             if isinstance(value, str) and value.encode("utf-8", "replace") in FACILITIES:
                 return FACILITIES[value.encode()]
