@@ -75,7 +75,7 @@ def formats_named(name: str) -> tuple[Format, ...]:
 
 def known_names() -> list[str]:
     """Names that the configuration and ``--format`` accept."""
-    return [f.name for f in formats()]
+    return sorted({name for f in formats() for name in (f.name, *getattr(f, "aliases", ()))})
 
 
 def check_declarations(found: Iterable[Format]) -> tuple[Format, ...]:
