@@ -51,8 +51,6 @@ class SessionRules:
     slack_s: float = 60.0
     # From a cancel to the end that it brought: Slurm's KillWait is 30 s, sites set it to a minute or two.
     cancel_grace_s: float = 120.0
-    # A host that failed a session is left out by its scheduler for this long.
-    soft_s: float = 3600.0
 
     @property
     def tolerance_us(self) -> int:

@@ -24,13 +24,16 @@ from aftershock.pipeline.config_values import (
     host_list,
     number,
     path_rule,
-    seconds,
     text_value,
     url,
     year,
     zone,
 )
+from aftershock.pipeline.exclusion_rules import CHECKS as _EXCLUSIONS
+from aftershock.pipeline.exclusion_rules import ExclusionRules
 from aftershock.pipeline.globs import glob_pattern
+from aftershock.pipeline.retry_rules import CHECKS as _CHAINS
+from aftershock.pipeline.retry_rules import RetryRules
 from aftershock.pipeline.toml_lines import KeyPath, key_lines
 
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -60,18 +63,6 @@ class StorageConfig:
 
     read_bytes_per_s: float | None = None
     write_bytes_per_s: float | None = None
-
-
-@dataclass(frozen=True)
-class ChainsConfig:
-    """``[chains]``, in seconds.
-
-    success_min_runtime_s: a chain whose last session ran this long with progress has succeeded (a day).
-    max_gap_s: a session that starts later than this after another ended does not continue it (two hours).
-    """
-
-    success_min_runtime_s: float = 86400.0
-    max_gap_s: float = 7200.0
 
 
 @dataclass(frozen=True)
@@ -119,7 +110,8 @@ class Config:
     cluster: ClusterConfig = ClusterConfig()
     aliases: Mapping[str, str] = field(default_factory=dict)
     storage: StorageConfig = StorageConfig()
-    chains: ChainsConfig = ChainsConfig()
+    chains: RetryRules = field(default_factory=RetryRules)
+    exclusions: ExclusionRules = field(default_factory=ExclusionRules)
     sources: tuple[SourceConfig, ...] = ()
     prometheus: PrometheusConfig = PrometheusConfig()
     folder: str | None = None
@@ -191,12 +183,13 @@ class _Reader:
 
     def config(self, document: Mapping[str, Any]) -> Config:
         """The whole configuration."""
-        self._known(document, ("cluster", "hosts", "storage", "chains", "sources", "prometheus"), (), "")
+        self._known(document, ("cluster", "hosts", "storage", "chains", "exclusions", "sources", "prometheus"), (), "")
         return Config(
             cluster=ClusterConfig(**self._section(document, "cluster", _CLUSTER)),
             aliases=self._aliases(document),
             storage=StorageConfig(**self._section(document, "storage", _STORAGE)),
-            chains=ChainsConfig(**self._section(document, "chains", _CHAINS)),
+            chains=RetryRules(**self._section(document, "chains", _CHAINS)),
+            exclusions=ExclusionRules(**self._section(document, "exclusions", _EXCLUSIONS)),
             sources=tuple(self._sources(document)),
             prometheus=PrometheusConfig(**self._section(document, "prometheus", {"url": url})),
             folder=os.path.dirname(os.path.abspath(self._path)),
@@ -291,7 +284,6 @@ _CLUSTER: Final[Mapping[str, Check]] = {
     "scrape_interval_s": number,
 }
 _STORAGE: Final[Mapping[str, Check]] = {"read_bytes_per_s": number, "write_bytes_per_s": number}
-_CHAINS: Final[Mapping[str, Check]] = {"success_min_runtime_s": seconds, "max_gap_s": seconds}
 _SOURCE: Final[Mapping[str, Check]] = {
     "glob": text_value,
     "format": format_name,

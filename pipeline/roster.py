@@ -1,7 +1,8 @@
 """Which hosts there were, and the exclusions that a list of allowed hosts makes of all others.
 
 Backend.AI has no list of hosts to leave out: a request names the hosts that it may have, and every other host of its
-resource group is left out. Who the others were is a matter of time: hosts join, leave and are down.
+resource group is left out. Who the others were is a matter of time: hosts join, leave and are down. Slurm has such a
+list (``--exclude``), so that there a list of wanted hosts says nothing against the others.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from aftershock.pipeline.attempts import SLURM
 from aftershock.schemas.ids import stable_id
 from aftershock.schemas.sessions import Exclusion, Session
 from aftershock.schemas.topology import Host
@@ -77,7 +79,7 @@ def complements(sessions: Iterable[Session], roster: Roster) -> list[Exclusion]:
     found = []
     for session in sessions:
         start = session.submit_time if session.submit_time is not None else session.start_time
-        if not session.designated_hosts or start is None:
+        if not session.designated_hosts or start is None or session.scheduler == SLURM:
             continue
         moment = session.start_time if session.start_time is not None else start
         # What it ran on it did not leave out, whatever its request says.

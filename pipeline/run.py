@@ -10,21 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from aftershock.parsers.redact import redact
 from aftershock.pipeline.engine import beam_options
-from aftershock.pipeline.entities import (
-    ERRORS,
-    LINEAGES,
-    PLACEMENTS,
-    BuildSessions,
-    FollowTeardown,
-    LinkRetries,
-    MergeOccurrences,
-)
+from aftershock.pipeline.entities import LINEAGES, BuildSessions, LinkRetries, MergeOccurrences
+from aftershock.pipeline.gather import GATHERED, GatherCluster, GatherRules
 from aftershock.pipeline.keys import DONE, partitions_for
 from aftershock.pipeline.options import RunOptions, machine_zone
 from aftershock.pipeline.prepare import BURST_GAP, Prepared
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.read import ReadRecords
-from aftershock.pipeline.retries import RetryRules
 from aftershock.pipeline.sessions import SessionRules
 from aftershock.pipeline.settle import EVENTS, JOBS, SettleRules, SettleSources
 from aftershock.pipeline.window import Window
@@ -86,7 +78,6 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
         burst_gap=BURST_GAP,
         partitions=partitions,
     )
-    chains = RetryRules(max_gap_s=config.chains.max_gap_s, success_min_runtime_s=config.chains.success_min_runtime_s)
     window = Window(options.since, options.until)
     with beam.Pipeline(options=beam_options(options.beam_args)) as pipeline:
         settled = (
@@ -95,14 +86,16 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
             | "ReadRecords" >> ReadRecords(BURST_GAP)
             | "SettleSources" >> SettleSources(rules)
         )
-        events = settled[EVENTS] | "MergeOccurrences" >> MergeOccurrences(BURST_GAP, window)
+        events = settled[EVENTS] | "MergeOccurrences" >> MergeOccurrences(BURST_GAP, config.exclusions, window)
         sessions = settled[JOBS] | "BuildSessions" >> BuildSessions(
-            SessionRules(gpus_per_host=config.cluster.gpus_per_host), partitions, window
+            SessionRules(gpus_per_host=config.cluster.gpus_per_host), config.exclusions, partitions, window
         )
-        errors = (events[ERRORS], sessions[PLACEMENTS]) | "FollowTeardown" >> FollowTeardown(window)
-        linked = sessions[LINEAGES] | "LinkRetries" >> LinkRetries(chains, window)
+        linked = sessions[LINEAGES] | "LinkRetries" >> LinkRetries(config.chains, window)
+        gathered = (events[GATHERED], sessions[GATHERED], linked[GATHERED]) | "GatherCluster" >> GatherCluster(
+            GatherRules(config.cluster.hosts, config.chains, config.exclusions), window
+        )
         _ = (
-            (settled[DONE], events[DONE], errors, sessions[DONE], linked)
+            (settled[DONE], events[DONE], sessions[DONE], linked[DONE], gathered)
             | "AllTables" >> beam.Flatten()
             | "WriteTables" >> WriteTables(staging, options.table_format)
         )

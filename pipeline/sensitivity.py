@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from math import comb, sqrt
 from typing import Any, Final
 
-from aftershock.pipeline.links import History, is_placed
+from aftershock.pipeline.links import History
 from aftershock.pipeline.retries import interval_of, outcome_of, requeue_interval_of, works
 from aftershock.pipeline.retry_rules import RetryRules, variants
 from aftershock.schemas.incidents import Finding
@@ -52,16 +52,17 @@ class Tally:
 _COUNTS: Final = ("chains", "decided", "succeeded", "retries", "retries_decided", "retries_succeeded", "placed")
 
 
-def tallies(history: History, others: int = 0) -> list[Finding]:
-    """The tallies of a history under its rules and under each variant, packed. ``others``: sessions that were placed
-    and left out of the history, because nothing can link them."""
-    placed = sum(map(is_placed, history.ordered)) + others
-    times = [t for s in history.ordered for t in (s.start_time, s.end_time) if t is not None]
+def tallies(history: History, placed: int, first: int | None, last: int | None) -> list[Finding]:
+    """The tallies of a history under its rules and under each variant, packed.
+
+    placed, first, last: how many sessions got hosts and the time that they cover, with those that the history leaves
+    out because nothing can link them.
+    """
     found = []
     for subject, rules in ((ALL, history.rules), *variants(history.rules)):
         tally = _tally(history, rules)
         tally.placed = placed
-        found.append(_packed(subject, tally, min(times, default=None), max(times, default=None)))
+        found.append(_packed(subject, tally, first, last))
     return found
 
 

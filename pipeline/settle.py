@@ -17,6 +17,7 @@ from aftershock.parsers.transit import Unpacked, is_found, unpack
 from aftershock.pipeline.config import Config
 from aftershock.pipeline.keys import DONE, job_keys, partitioned, partitioned_batches
 from aftershock.pipeline.quick_beam import beam
+from aftershock.schemas.changes import Change
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow, SchedulerEvent
 from aftershock.schemas.provenance import Reject, Source
@@ -136,6 +137,11 @@ class _Settle(beam.DoFn):  # type: ignore[misc]
             yield beam.pvalue.TaggedOutput(JOBS, part)
         for part in partitioned_batches(settled.sessions, job_keys, n, origin=described.format):
             yield beam.pvalue.TaggedOutput(JOBS, part)
+        # Changes are few, and may explain the end of any session and any exclusion.
+        for _, batch in partitioned((row for row in rows if isinstance(row, Change)), lambda row: "", 1):
+            yield beam.pvalue.TaggedOutput(EVENTS, (0, batch))
+            for number in range(n):
+                yield beam.pvalue.TaggedOutput(JOBS, (number, batch))
         for _, batch in partitioned([*done, described, *settled.rejects], lambda row: "", 1):
             yield beam.pvalue.TaggedOutput(DONE, batch)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aftershock.pipeline.config import (
-    ChainsConfig,
+    RetryRules,
     ClusterConfig,
     Config,
     ConfigError,
@@ -91,7 +91,7 @@ def test_whole_file(written, tmp_path):
     )
     assert config.aliases == {"10.20.0.71": "gpu071", "node-a": "gpu001"}
     assert config.storage == StorageConfig(read_bytes_per_s=700e9, write_bytes_per_s=250e9)
-    assert config.chains == ChainsConfig(success_min_runtime_s=86400.0, max_gap_s=0.0)
+    assert config.chains == RetryRules(success_min_runtime_s=86400.0, max_gap_s=0.0)
     assert [source.glob for source in config.sources] == ["logs/kernel/*", "logs/**/*.out"]
     assert config.sources[0].timezone == "+09:00"
     assert config.prometheus.url == "http://127.0.0.1:9090"
@@ -100,7 +100,7 @@ def test_whole_file(written, tmp_path):
 
 def test_empty_file_is_the_default(written):
     config = load_config(written(""))
-    assert (config.cluster, config.sources, config.chains) == (ClusterConfig(), (), ChainsConfig(86400.0, 7200.0))
+    assert (config.cluster, config.sources, config.chains) == (ClusterConfig(), (), RetryRules(86400.0, 7200.0))
     assert Config().source_for("anything") is None
 
 
@@ -122,7 +122,7 @@ def test_workers_get_it_whole(written):
         ('[clusters]\nname = "x"', '1: unknown key "clusters"; did you mean "cluster"?'),
         (
             "[x]",
-            '1: unknown key "x"; known are cluster, hosts, storage, chains, sources, prometheus',
+            '1: unknown key "x"; known are cluster, hosts, storage, chains, exclusions, sources, prometheus',
         ),
         ('name = "x"', '1: unknown key "name"'),
         ('[[sources]]\nglob = "a"\n[[sources]]\nglob = "b"\nzone = "UTC"', '5: unknown key "zone" in [[sources]]; '),
