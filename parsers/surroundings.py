@@ -3,7 +3,8 @@
 Most lines stand alone. Some kinds do not, and are found in the same way, by the signature inside them:
 
 * a field of a journal entry, whose time, host and sender are fields on other lines (``journalctl -o export`` and
-  ``-o verbose``; in the former a message with line ends or control characters comes as a length and raw bytes);
+  ``-o verbose``; in the former a message with line ends or control characters comes as a length and raw bytes, in the
+  latter its other lines are indented as far as the first begins);
 * a piece of a line that a container runtime cut (CRI marks it ``P``, docker leaves out the line end). Lines of the
   other output of the container may stand between the pieces. The record is where its first piece is;
 * a line with the label of a host (``gpu017: NVRM: ...``). Parallel shells print a label before every line, people print
@@ -37,6 +38,8 @@ _MOST_BETWEEN: Final = 400
 _RUNTIMES: Final = ("cri", "docker")
 _BINARY: Final = b"MESSAGE\n"
 _LENGTH_BYTES: Final = 8
+# As wide as "    MESSAGE=".
+_GOES_ON: Final = b" " * 12
 _FIELD: Final = re.compile(rb"[ ]{0,4}([A-Z_][A-Z0-9_]{0,63})=(.*)", re.DOTALL)
 # -o verbose: the time, and in brackets the cursor with the monotonic (m) and the real time (t) in hexadecimal.
 _VERBOSE: Final = re.compile(rb"\S.{10,60} \[s=[0-9a-f]+;(?:[a-z]=[0-9a-f-]+;?)+\]\r?\Z")
@@ -49,7 +52,9 @@ def is_alone(envelope: Envelope, data: bytes | bytearray, begin: int) -> bool:
     """Whether a line (at ``begin`` of ``data``) says all about itself. Cheap: it is asked of every line with a hit."""
     name = envelope.names[0]
     if name in ("plain", "dmesg"):
-        # It may be raw bytes of a message.
+        # It may be raw bytes of a message, or another line of one.
+        if data[begin : begin + len(_GOES_ON)] == _GOES_ON:
+            return False
         return data.rfind(_BINARY, max(0, begin - _RAW_REACH), begin) < 0
     if name in _RUNTIMES:
         labels = envelope.labels or {}
@@ -76,6 +81,8 @@ def look_around(text: bytes, envelope: Envelope, before: bytes, after: bytes) ->
         return _in_entry(envelope, envelope.message, before, after)
     if envelope.names[0] == "label":
         return weigh_label(text, envelope, before, after)
+    if text.startswith(_GOES_ON):
+        return _in_field(text, envelope, before, after)
     return _in_raw_bytes(text, envelope, before, after)
 
 
@@ -86,6 +93,8 @@ def _in_entry(envelope: Envelope, message: bytes, before: bytes, after: bytes) -
         field = _FIELD.fullmatch(line.rstrip(b"\r"))
         if field is not None:
             fields.setdefault(field[1].decode("ascii"), text_of(field[2]))
+        elif line.startswith(_GOES_ON):
+            continue
         elif _VERBOSE.match(line):
             for part in _CURSOR_PART.finditer(line):
                 name = "__MONOTONIC_TIMESTAMP" if part[1] == b"m" else "__REALTIME_TIMESTAMP"
@@ -94,12 +103,27 @@ def _in_entry(envelope: Envelope, message: bytes, before: bytes, after: bytes) -
         elif not line.strip():
             break
     for line in after[1:].split(b"\n"):
+        if line.startswith(_GOES_ON):
+            continue
         field = _FIELD.fullmatch(line.rstrip(b"\r"))
         if field is None:
             break
         fields.setdefault(field[1].decode("ascii"), text_of(field[2]))
     layer = peel_entry({**fields, "MESSAGE": ""})
     return envelope if layer is None else inside(layer._replace(rest=message))
+
+
+def _in_field(text: bytes, envelope: Envelope, before: bytes, after: bytes) -> Envelope:
+    """The envelope of a line that ``-o verbose`` printed below the first one of a message."""
+    size = 0
+    for line in _lines_up(before):
+        if not line.startswith(_GOES_ON):
+            field = _FIELD.fullmatch(line.rstrip(b"\r"))
+            if field is None or field[1] != b"MESSAGE" or not line.startswith(b"    "):
+                break
+            return _in_entry(envelope, text[len(_GOES_ON) :], before[: len(before) - size], after)
+        size += len(line) + 1
+    return envelope
 
 
 def _in_raw_bytes(text: bytes, envelope: Envelope, before: bytes, after: bytes) -> Envelope:

@@ -33,19 +33,28 @@ _LONGEST_TAKE: Final = 1 << 16
 
 @dataclass(frozen=True)
 class Section:
-    """Where a section's text begins in the whole file, what it is called, and the hosts that it came from, if known."""
+    """Where a section's text begins in the whole file, what it is called, and the hosts that it came from, if known.
+
+    said_before: it only says again what another section said, and is not read.
+    """
 
     offset: int
     name: str = ""
     hosts: tuple[str, ...] = ()
+    said_before: bool = False
 
 
 Cut = Callable[[bytes, int], Section | None]
 """Given a line and the offset behind it: the section that begins there, or None if the line belongs to the text."""
 
 
-def read_sections(stream: BinaryIO, cut: Cut, host: Callable[[], str | None] = lambda: None) -> Iterator[Item]:
-    """The rows of all sections of a stream. ``host``: of sections that name none, asked when the section is read."""
+def read_sections(
+    stream: BinaryIO, cut: Cut, host: Callable[[], str | None] = lambda: None, indent: bytes = b""
+) -> Iterator[Item]:
+    """The rows of all sections of a stream. ``host``: of sections that name none, asked when the section is read.
+
+    ``indent``: what stands before every line of a section, and does not belong to it.
+    """
     section = Section(0)
     offset = 0
     whole_line = True
@@ -55,13 +64,20 @@ def read_sections(stream: BinaryIO, cut: Cut, host: Callable[[], str | None] = l
         begins = cut(line, offset) if whole_line else None
         whole_line = line.endswith(b"\n")
         if begins is None:
-            text.write(line)
+            text.write(_unindented(line, indent) if indent else line)
             continue
         yield from _read(section, cast(BinaryIO, text), section.hosts or _one(host()))
         text.close()
         section, text = begins, tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
     yield from _read(section, cast(BinaryIO, text), section.hosts or _one(host()))
     text.close()
+
+
+def _unindented(line: bytes, indent: bytes) -> bytes:
+    """The line as long as it was, so that offsets stay: carriage returns before its end belong to no line."""
+    if not line.startswith(indent) or not line.endswith(b"\n"):
+        return line
+    return line[len(indent) : -1].rstrip(b"\r").ljust(len(line) - 1, b"\r") + b"\n"
 
 
 def _one(host: str | None) -> tuple[str, ...]:
@@ -71,7 +87,7 @@ def _one(host: str | None) -> tuple[str, ...]:
 def _read(section: Section, text: BinaryIO, hosts: Sequence[str]) -> Iterator[Item]:
     text.seek(0)
     start = text.read(HEAD_BYTES)
-    if not start.strip():
+    if not start.strip() or section.said_before:
         return
     # What stands before the text itself (a blank line, a dashed one) would hide from a format its beginning.
     skipped = len(start) - len(start.lstrip(b"\r\n"))

@@ -3,6 +3,7 @@
     gpu017: [  77.000001] NVRM: ...                                   pdsh, clush
     3: [  77.000001] NVRM: ...                                        srun --label
     gpu017 | CHANGED | rc=0 | (stdout) [  77.000001] NVRM: ...        ansible -o
+    ok: [gpu017] => {"stdout": "[  77.000001] NVRM: ..."}             ansible, a task of a playbook on one line
     MESSAGE=NVRM: ...                                                 the journal's export format
     message repeated 5 times: [ [  77.000001] NVRM: ...]              rsyslog
     Last message 'NVRM: ...' repeated 5 times, suppressed by ...      syslog-ng
@@ -35,6 +36,10 @@ _REPEATED: Final = re.compile(rb"message repeated (\d{1,9}) times: \[ ?")
 _ANSIBLE: Final = re.compile(
     rb"([A-Za-z0-9][A-Za-z0-9._-]{0,252}) \| (?:CHANGED|SUCCESS|FAILED) \| rc=\d{1,3} \| \((?:stdout|stderr)\) "
 )
+_TASK_OF_PLAY: Final = re.compile(
+    rb"(?:ok|changed|fatal|failed): \[([A-Za-z0-9][A-Za-z0-9._-]{0,252})(?: -> [^\]\s]{1,253})?\](?:: [A-Z]{3,16}!)?"
+    rb"(?: => \(item=[^\n]{0,400}?\))? => (?=\{)"
+)
 _NUMBERS: Final = re.compile(rb"\d+")
 _SUPPRESSED: Final = re.compile(rb"Last message '(.*)' repeated (\d{1,9}) times?, suppressed by syslog-ng")
 
@@ -60,7 +65,7 @@ def peel_label(data: bytes) -> Layer | None:
     task = _TASK.match(data)
     if task is not None:
         return Layer("label", data[task.end() :], labels={"task": task[1].decode("ascii")}, open=True)
-    node = _NODE.match(data) or _ANSIBLE.match(data)
+    node = _NODE.match(data) or _ANSIBLE.match(data) or _TASK_OF_PLAY.match(data)
     if node is None:
         return None
     return Layer("label", data[node.end() :], host=text_of(node[1]), open=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 from hypothesis import given
@@ -89,6 +90,35 @@ def test_hosts_with_the_same_output_each_have_the_event() -> None:
 def test_a_host_named_in_the_line_is_kept() -> None:
     text = f"gpu01 | CHANGED | rc=0 >>\nMar  2 12:00:00 gpu77 kernel: {XID}\n\ngpu02 | FAILED | rc=1 >>\nnon-zero return code\n"
     assert facts_of(text, "host") == [("gpu77",)]
+
+
+def test_the_output_of_a_task_counts_once() -> None:
+    lines = [f"[   77.000001] {XID}", f"[   78.000001] {XID}"]
+    out = {"changed": True, "stderr": "", "stderr_lines": [], "stdout": "\n".join(lines), "stdout_lines": lines}
+    wanted = [("n-1", "77.000001"), ("n-1", "78.000001"), ("n-2", "77.000001"), ("n-2", "78.000001")]
+    start = "PLAY [all] ***\n\nTASK [Gathering Facts] ***\nok: [n-1]\nok: [n-2]\n\nTASK [debug] ***\n"
+    for indent in (4, None):
+        for value in (out, {"out.stdout_lines": lines}, {"msg": "\n".join(lines)}):
+            text = start + "".join(f"ok: [n-{n}] => {json.dumps(value, indent=indent)}\n" for n in (1, 2))
+            assert facts_of(text, "host", "time_local") == wanted, text
+
+
+def test_blocks_of_salt() -> None:
+    text = f"n-1:\n    {XID}\nn-2.cluster:\n    [   77.000001] usb\n    [   78.000001] {XID}\n"
+    assert facts_of(text, "host", "time_local", "byte_offset") == [
+        ("n-1", None, 5),
+        ("n-2", "78.000001", len(text) - len(XID) - 20),
+    ]
+
+
+def test_settings_are_no_blocks_of_salt() -> None:
+    for text in (
+        f"example-1:\n    {XID}\n",
+        f"rules-1:\n    name: x\n    pattern: {XID}\n",
+        f"n-1:\n  - {XID}\n",
+        f"n-1:\n    {XID}\nnotes: none\n",
+    ):
+        assert rows_of(text) == [], text
 
 
 def test_rules_in_a_text_are_no_frames() -> None:

@@ -160,3 +160,20 @@ def test_counts_where_the_text_states_them(below: str, count: int) -> None:
 
 def test_a_record_that_says_how_many_were_suppressed() -> None:
     assert facts_of(f"[ 12.3] {XID} (5 similar messages suppressed)\n", "count") == [(6,)]
+
+
+def test_another_line_of_a_message_as_verbose_prints_it() -> None:
+    def entry(number: int, *lines: str) -> str:
+        message = ("\n" + " " * 12).join(lines)
+        head = (
+            f"Sun 2026-03-01 12:00:0{number}.123456 UTC [s=ab;i={number};b=cd;m={number + 16:x};t=64bfa0f2f1a40;x=1]\n"
+        )
+        return f"{head}    _TRANSPORT=kernel\n    MESSAGE={message}\n    _HOSTNAME=n-{number}\n    PRIORITY=3\n"
+
+    text = entry(1, "first", XID, "last") + entry(2, "first", "second", XID) + entry(3, XID, "last")
+    assert facts_of(text, "host", "uptime_s", "trust") == [
+        ("n-1", 17e-6, "kernel"),
+        ("n-2", 18e-6, "kernel"),
+        ("n-3", 19e-6, "kernel"),
+    ]
+    assert facts_of(f"notes:\n{' ' * 12}{XID}\n", "host") == []
