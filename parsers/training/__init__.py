@@ -18,11 +18,11 @@ from aftershock.parsers.formats import LOOKAHEAD, Found, Head, Line, LineFormat,
 from aftershock.parsers.kernel.rules import literal
 from aftershock.parsers.scan import PatternScanner
 from aftershock.parsers.training.prefixes import Prefix, peel_all
-from aftershock.parsers.training.rules import Made, Rule, Said, Told
+from aftershock.parsers.training.rules import Made, Said, Told
 from aftershock.parsers.training.saves import CHECKPOINT_KINDS
 from aftershock.parsers.training.settle import settle
-from aftershock.parsers.training.writers import signed
 from aftershock.parsers.training.topics import all_non_samples, all_rules, all_samples
+from aftershock.parsers.training.writers import signed
 from aftershock.schemas.events import TrainingEvent
 from aftershock.schemas.training import TrainingStep
 

@@ -45,6 +45,8 @@ _GOES_ON: Final = frozenset({"exit", "validation"})
 # Prints of one save by several ranks stand near each other.
 _NEAR_US: Final = 60 * SECOND
 _NEAR_BYTES: Final = 64 << 10
+# Saves and loads that are kept in mind: more than are ever on the way at a time.
+_MOST_OPEN: Final = 32
 
 
 @dataclass
@@ -127,7 +129,7 @@ class _Saves:
         mine = [held for held in self.open if held.row.kind == kind and _same_place(held.row.path, event.path)]
         for held in reversed(mine):
             if event.step is not None and held.row.step == event.step:
-                if part == "begin" and (held.ended or not self._near(held, item) or self._again(held, part, item)):
+                if part == "begin" and (held.ended or not self._near(held, item)):
                     continue
                 return held
         if part == "begin":
@@ -156,7 +158,7 @@ class _Saves:
             first.count = (first.count or 1) + (event.count or 1)
             if event.rank is not None and first.rank is not None:
                 first.ranks = sorted({*(first.ranks or [first.rank]), event.rank})
-            self._fill(held, first)
+            self._fill(held, event)
         held.writers.add(f"{part}@{writer_of(item)}")
         if part == "end":
             self._clock(held, part, item, event, timed=True)
@@ -191,6 +193,8 @@ class _Saves:
             else:
                 still.append(other)
         self.open = [*still, held]
+        if len(self.open) > _MOST_OPEN:
+            self._close(self.open.pop(0), item.offset)
         return held
 
     def _fill(self, held: _Held, event: TrainingEvent) -> None:
@@ -249,7 +253,7 @@ class _Saves:
 
     def _proved(self, load: Checkpoint) -> None:
         """What has been loaded had been saved."""
-        for held in reversed([*self.done, *self.open]):
+        for held in reversed([*self.done[-_MOST_OPEN:], *self.open]):
             if held.row.kind == "save" and not held.ends_are_printed and held.row.step == load.step is not None:
                 held.row.complete = True
                 return

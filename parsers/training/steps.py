@@ -150,7 +150,7 @@ def _agree(one: TrainingStep, other: TrainingStep) -> bool:
     """Whether the values that both prints have are the same, but for rounding."""
     for name in _SAME:
         a, b = getattr(one, name), getattr(other, name)
-        if a is None or b is None or (a != a and b != b):
+        if a is None or b is None or (math.isnan(a) and math.isnan(b)):
             continue
         if not math.isclose(a, b, rel_tol=_ROUNDED):
             return False

@@ -20,7 +20,8 @@ from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.training.bars import BAR as TQDM
 from aftershock.parsers.training.bars import bar_of
-from aftershock.parsers.training.rules import Match, Rule, Said, event, number
+from aftershock.parsers.training.marks import SUCCESS
+from aftershock.parsers.training.rules import Match, Rule, Said, Told, event, number
 from aftershock.parsers.training.saves import NO_END
 from aftershock.parsers.training.steps import BAR, VALUES
 from aftershock.parsers.training.values import has_loss, step_from
@@ -43,10 +44,10 @@ def _values(printed: bytes) -> dict[str, str]:
     }
 
 
-def _read_dict(found: Match, said: Said) -> TrainingStep | TrainingEvent | None:
+def _read_dict(found: Match, said: Said) -> TrainingStep | TrainingEvent | Told | None:
     values = _values(found["dict"])
     if "train_runtime" in values:
-        return TrainingEvent(kind="exit", duration_s=number(values["train_runtime"].encode()))
+        return Told(TrainingEvent(kind="exit", duration_s=number(values["train_runtime"].encode())), None, SUCCESS)
     if "eval_runtime" in values or "eval_loss" in values:
         seconds = next((value for name, value in values.items() if name.endswith("_runtime")), None)
         steps = step_from({name: value for name, value in values.items() if not name.startswith("eval_")})
@@ -124,7 +125,8 @@ RULES: Final = (
     Rule(
         words=(b"Resuming training from checkpoint with epoch", b"Continuing training from global step"),
         shape=re.compile(
-            rb"(?:Resuming training from checkpoint with epoch \d+ and global step|Continuing training from global step)"
+            rb"(?:Resuming training from checkpoint with epoch \d+ and global step|Continuing training from global st"
+            rb"ep)"
             rb" (?P<step>\d+)"
         ),
         row=event("resume"),
@@ -162,7 +164,8 @@ SAMPLES: Final = (
         url="https://huggingface.co/docs/transformers/main_classes/trainer",
     ),
     Sample(
-        "\r  0%|          | 0/40 [00:00<?, ?it/s]\r          \r{'loss': '3.906', 'grad_norm': '1.013', 'learning_rate': "
+        "\r  0%|          | 0/40 [00:00<?, ?it/s]\r          \r{'loss': '3.906', 'grad_norm': '1.013', "
+        "'learning_rate': "
         "'4.5e-05', 'epoch': '0.1562'}\n\r 12%|█▎        | 5/40 [00:00<00:00, 145.76it/s]",
         (expect("training_steps", step=5, total_steps=40, loss=3.906, grad_norm=1.013, learning_rate=4.5e-05),),
         title="Hugging Face: values above the bar that is drawn again",

@@ -99,7 +99,8 @@ RULES: Final = (
         words=(b" loss at ", b" results at "),
         scan=(b" value: ",),
         shape=re.compile(
-            rb"\b(?:validation|test)\b[\w .-]{0,60} (?:loss|results) at (?:iteration (?P<step>\d{1,12}))?[^|]{0,200}\|[^|]{0,80} value: (?:[\d-]|nan|inf)"
+            rb"\b(?:validation|test)\b[\w .-]{0,60} (?:loss|results) at (?:iteration (?P<step>\d{1,12}))?[^|]{0,200}"
+            rb"\|[^|]{0,80} value: (?:[\d-]|nan|inf)"
         ),
         row=event("validation"),
     ),
@@ -144,7 +145,8 @@ SAMPLES: Final = (
         url="https://github.com/bigscience-workshop/Megatron-DeepSpeed",
     ),
     Sample(
-        " samples/sec: 12.345 | iteration      100/  320000 | elapsed time per iteration (ms): 82961.2 | learning rate: "
+        " samples/sec: 12.345 | iteration      100/  320000 | elapsed time per iteration (ms): 82961.2 | learning "
+        "rate: "
         "1.940E-06 | approx flops per GPU: 110.7TFLOPS | lm_loss: 1.003E+01 | loss scale: 32768.0 | number of skipped "
         "iterations:   2 | number of nan iterations:   0 |\n",
         (expect("training_steps", step=100, total_steps=320000, loss=10.03, tflops_per_gpu=110.7, skipped=2),),

@@ -21,6 +21,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.training.marks import SUCCESS
 from aftershock.parsers.training.prefixes import reading_of
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, event, number, whole
 from aftershock.parsers.training.saves import TIMER
@@ -29,7 +30,8 @@ from aftershock.schemas.events import TrainingEvent
 # Where a timer of a save may still stand below it, and what ends the search: the next save.
 _TIMER_BYTES: Final = 4096
 _NEXT: Final = re.compile(
-    rb"saving checkpoint at iteration|scheduled an async checkpoint|uccessfully (?:saved|loaded)|loading [\w ]{0,24}checkpoint from"
+    rb"saving checkpoint at iteration|scheduled an async checkpoint|uccessfully (?:saved|loaded)|loading [\w ]{0,24}c"
+    rb"heckpoint from"
 )
 
 
@@ -69,7 +71,8 @@ def _read_clock(found: Match, _said: Said) -> Told:
     elif label == b"after training is done" or label.startswith((b"exiting program", b"Detected kill switch")):
         kind = "exit"
     at = re.search(rb"at iteration (\d{1,12})", label)
-    return Told(TrainingEvent(kind=kind, step=whole(at[1]) if at else None), reading_of(found["time"]))
+    row = TrainingEvent(kind=kind, step=whole(at[1]) if at else None)
+    return Told(row, reading_of(found["time"]), SUCCESS if label == b"after training is done" else None)
 
 
 _PROGRESS: Final = {
@@ -168,7 +171,8 @@ SAMPLES: Final = (
         "[2026-03-01 10:20:30.000000] saving checkpoint at iteration    1000 to /ckpt in torch_dist format\n"
         "  [2026-03-01 10:20:31.500000] scheduled an async checkpoint save at iteration    1000 to /ckpt\n"
         "(min, max) time across ranks (ms):\n    save-checkpoint ................................: (1499.00, 1500.02)\n"
-        "  [2026-03-01 10:21:00.000000] successfully saved checkpoint from iteration    1000 to /ckpt [ t 1/8, p 1/4 ]\n",
+        "  [2026-03-01 10:21:00.000000] successfully saved checkpoint from iteration    1000 to /ckpt [ t 1/8, p 1/4 "
+        "]\n",
         (
             expect("training_events", kind="save_begin", step=1000),
             expect("checkpoints", kind="save", step=1000, complete=True, duration_s=30.0),
