@@ -135,9 +135,9 @@ _COLUMNS: Final[tuple[tuple[str, Callable[[Said, Said, int], bool]], ...]] = (
     ("exit_signal", _equal),
     ("excluded_hosts", _sets),
     ("designated_hosts", _sets),
-    ("command", _equal),
     ("retry_of", _equal),
 )
+# No contradiction is a command: accounting keeps the submit line, the controller shows the script.
 _OF_END: Final = frozenset({"end_time", "state", "exit_code", "exit_signal"})
 
 

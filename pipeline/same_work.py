@@ -35,6 +35,11 @@ _FURTHER_TRY: Final = re.compile(
 )
 _COMPONENT: Final = re.compile(r"\d+(?:_\d+)?\+(\d+)")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+# Options of a submit line that a further try may change, though the work is the same.
+_REQUEST: Final = re.compile(
+    r"\s(?:--(?:exclude|nodelist|job-name|dependency|nodes|time|begin|reservation|comment|output|error)(?:=|\s+)\S+"
+    r"|-[xwJdNtoe][= ]*\S+|--(?:parsable|requeue|no-requeue|exclusive|wait)\b)"
+)
 
 
 @lru_cache(maxsize=65536)
@@ -50,9 +55,20 @@ def stem_of(name: str) -> str:
 
 
 @lru_cache(maxsize=65536)
-def shape_of(command: str) -> str:
-    """The command with all its numbers alike."""
-    return _NUMBER.sub("0", " ".join(command.split()))
+def work_of(command: str) -> str:
+    """The command without what it says about hosts, names and times.
+
+    >>> work_of("sbatch -N3 --exclude=n1,n4  train.sh --lr 0.1")
+    'sbatch train.sh --lr 0.1'
+    """
+    line = command if not command.startswith(("sbatch ", "srun ", "salloc ")) else _REQUEST.sub(" ", command)
+    return " ".join(line.split())
+
+
+@lru_cache(maxsize=65536)
+def shape_of(work: str) -> str:
+    """A command with all its numbers alike."""
+    return _NUMBER.sub("0", work)
 
 
 @dataclass(eq=False, slots=True)
@@ -63,7 +79,8 @@ class Look:
     number: int  # its place in time among all
     part: Hashable
     stem: str | None
-    shape: str | None
+    command: str | None  # without what may differ between tries
+    shape: str | None  # that with all numbers alike
     hosts: frozenset[str]
 
 
@@ -136,8 +153,9 @@ class Candidates:
             part = array_task_of(job_id), component and component.group(1)
             part = part if any(part) else None
         stem = stem_of(session.name) if session.name else None
-        shape = shape_of(session.command) if session.command else None
-        return Look(session, number, part, stem, shape, frozenset(session.hosts or ()))
+        command = work_of(session.command) if session.command else None
+        shape = shape_of(command) if command else None
+        return Look(session, number, part, stem, command, shape, frozenset(session.hosts or ()))
 
     def keys(self, look: Look) -> Iterable[Hashable]:
         """What two sessions must share to be compared, the most specific first."""
@@ -228,7 +246,7 @@ class Candidates:
         gap = (later.start_time or 0) - (earlier.end_time or 0)
         early = 0 if later.submit_time is None else (earlier.end_time or 0) - later.submit_time
         near = 1 - log1p(max(0, gap) / US) / log1p(max(1.0, rules.max_gap_s))
-        exact = earlier.command == later.command
+        exact = one.command == other.command
         return Pair(
             earlier=one,
             later=other,
@@ -245,7 +263,7 @@ class Candidates:
         rules = self._rules
         if one.shape is None or other.shape is None:
             return 0.0, 1.0
-        if one.session.command == other.session.command:
+        if one.command == other.command:
             return rules.weight_command, 1.0
         return (rules.weight_command_shape, 1.0) if one.shape == other.shape else (0.0, rules.factor_command)
 
