@@ -153,9 +153,11 @@ _WORDS: Final = (
     syslog.peel_asctime,
     syslog.peel_iso,
     plain.peel_label,
+    plain.peel_login,
     dmesg.peel_talos,
     dmesg.peel_ftrace,
     stores.peel_stern,
+    plain.peel_file,
 )
 _NUMBERS: Final = (
     container.peel_cri,
@@ -167,6 +169,7 @@ _NUMBERS: Final = (
     syslog.peel_bsd,
     plain.peel_label,
     dmesg.peel_talos,
+    plain.peel_file,
 )
 
 # Lower-case letters, and what an inner layer may begin with, are looked up in this order.
@@ -183,6 +186,7 @@ _OUTER: Final = _by_first_byte(
         b"[": _LISTS,
         b"<": (_peel_priority, dmesg.peel_ftrace),
         b"{": (container.peel_object,),
+        b"/.": (plain.peel_file,),
         b" ": (dmesg.peel_ftrace, plain.peel_label, _peel_indented),
     }
 )

@@ -36,6 +36,13 @@ _REPEATED: Final = re.compile(rb"message repeated (\d{1,9}) times: \[ ?")
 _ANSIBLE: Final = re.compile(
     rb"([A-Za-z0-9][A-Za-z0-9._-]{0,252}) \| (?:CHANGED|SUCCESS|FAILED) \| rc=\d{1,3} \| \((?:stdout|stderr)\) "
 )
+_LOGIN: Final = re.compile(rb"([A-Za-z0-9][A-Za-z0-9._-]{0,252}) login: *(?=\[ *\d|NVRM:|<\d)")
+# A path, or the name of a log; what grep finds in code and prose are quotations.
+_FILE: Final = re.compile(
+    rb"(?=[^\s:]*(?:/|\.(?:log|gz|xz|zst|txt|out|err|\d)\b|messages|syslog|kern|dmesg|journal))"
+    rb"(?![^\s:]*\.(?:c|cc|cpp|h|go|rs|py|md|rst|adoc|html?|ya?ml|json|toml|js|ts|sh):)"
+    rb"[\w./@+~-]{1,512}:(?:\d{1,9}:)? ?" + RECORD
+)
 _TASK_OF_PLAY: Final = re.compile(
     rb"(?:ok|changed|fatal|failed): \[([A-Za-z0-9][A-Za-z0-9._-]{0,252})(?: -> [^\]\s]{1,253})?\](?:: [A-Z]{3,16}!)?"
     rb"(?: => \(item=[^\n]{0,400}?\))? => (?=\{)"
@@ -68,7 +75,20 @@ def peel_label(data: bytes) -> Layer | None:
     node = _NODE.match(data) or _ANSIBLE.match(data) or _TASK_OF_PLAY.match(data)
     if node is None:
         return None
-    return Layer("label", data[node.end() :], host=text_of(node[1]), open=True)
+    # A record inside that names a host stood in a log of many.
+    return Layer("label", data[node.end() :], host=text_of(node[1]), open=True, weak=True)
+
+
+def peel_login(data: bytes) -> Layer | None:
+    """The prompt of a serial console, behind which the kernel goes on talking."""
+    prompt = _LOGIN.match(data)
+    return None if prompt is None else Layer("console", data[prompt.end() :], host=text_of(prompt[1]), open=True)
+
+
+def peel_file(data: bytes) -> Layer | None:
+    """The file, and maybe the number of the line, that grep found a record in."""
+    found = _FILE.match(data)
+    return None if found is None else Layer("grep", data[found.end() :], open=True)
 
 
 def peel_field(data: bytes) -> Layer | None:

@@ -73,6 +73,15 @@ _HOST_ONLY: Final = re.compile(
     rb"([A-Za-z0-9][A-Za-z0-9._-]{0,254})\ (?=(?:--- )?[lL]ast message|message repeated|NVRM:|nvidia-nvswitch|\[ *\d)"
 )
 
+# A relay puts its own stamp and name before a record that has both.
+_RELAY: Final = re.compile(
+    rb"""
+    ([A-Za-z0-9][A-Za-z0-9._:-]{0,254})[ ]
+    (?=(?:<\d{1,3}>)?(?:[A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d\ |\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d))
+    """,
+    re.VERBOSE,
+)
+
 _PRI: Final = re.compile(rb"<(\d{1,3})>")
 
 _RFC5424: Final = re.compile(
@@ -224,6 +233,8 @@ def peel_rfc5424(data: bytes) -> Layer | None:
         None if program == b"-" else text_of(program),
         None if priority is None else priority >> 3,
         None if priority is None else priority & 7,
+        open=program == b"-",
+        weak=program == b"-",
     )
 
 
@@ -246,6 +257,9 @@ def priority_of(data: bytes) -> tuple[int, int, int] | None:
 
 def _written_by(name: str, data: bytes, begin: int, reading: Reading) -> Layer:
     """The layer whose writer stands at ``begin``; host and program stay None where they are not named."""
+    relay = _RELAY.match(data, begin)
+    if relay is not None:
+        return Layer(name, data[relay.end() :], reading, text_of(relay[1]), open=True, weak=True)
     writer = _WRITER.match(data, begin)
     if writer is None:
         alone = _HOST_ONLY.match(data, begin)

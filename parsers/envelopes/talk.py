@@ -18,6 +18,7 @@ _TALK: Final = tuple(
         *("instruction output", "instruction input", "instruction response", "input output", "prompt completion"),
         *("prompt response", "prompt chosen", "prompt output", "question answer", "question context", "text label"),
         *("role content", "from value", "title body", "title content", "subject body", "user text", "author text"),
+        *("description reporter", "summary reporter", "description assignee", "summary assignee", "summary creator"),
         *("username text", "user channel", "author content", "sender content", "author body", "login body"),
     )
 )

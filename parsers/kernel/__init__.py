@@ -42,7 +42,9 @@ _WORDS: Final = PatternScanner([(literal(words), number) for number, rule in enu
 _WRITERS: Final = frozenset(writer for rule in RULES for writer in rule.writers) - {"kernel"}
 
 # Few bytes, so that they are found in colours and in JSON too; what stands around them is looked at afterwards.
-SIGNATURES: Final = tuple(dict.fromkeys((rb"Xid \(", *GPU_SIGNATURES, *AMD_SIGNATURES, *signatures_of(RULES))))
+SIGNATURES: Final = tuple(
+    dict.fromkeys((rb"Xid \(", rb"Xid\x1b", *GPU_SIGNATURES, *AMD_SIGNATURES, *signatures_of(RULES)))
+)
 
 # What may stand before the driver's words in an envelope that is not known: words with digits or marks, like clocks,
 # hosts and levels. A word of plain letters, or a quotation mark, is somebody's sentence, command or rule.
@@ -89,6 +91,8 @@ def read(line: Line) -> Iterator[Found | Refused]:
         if relayed:
             yield from _read_relayed(line, relayed)
             return
+        if envelope.message.lstrip()[:1] in (b"{", b"[") and is_json(envelope.message):
+            return  # a rule, an example, or what somebody wrote: its text is no record
     trust = trust_of(envelope)
     if envelope.names == ("label",) and _is_numbered(envelope):
         return
@@ -186,6 +190,8 @@ def _is_torn(line: Line, before: bytes) -> bool:
     """
     if not before.strip():
         return True
+    if before.endswith((b"\\n", b"\\r", b"\\t")):
+        return False  # an escape in quoted text
     return before[-1:].isalnum() or _is_kernel(line.envelope.names, line.envelope.tag)
 
 

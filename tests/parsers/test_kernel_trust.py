@@ -211,6 +211,10 @@ TALK = [
     {"text": "{}", "label": 3},
     {"user": "bob", "text": "{}", "ts": "1772522142.5"},
     {"panels": [{"description": "{}"}]},
+    # A record on a line of its own within what somebody wrote.
+    {"title": "Xid 79", "body": "I get\n[  512.000100] {}\nWhy?", "user": {"login": "bob"}},
+    {"fields": {"summary": "lost", "description": "See:\n[  512.000100] {}", "reporter": {"name": "bob"}}},
+    {"role": "user", "content": "it says\tMay  7 01:39:28 n-1 kernel: {}"},
 ]
 
 
@@ -219,6 +223,11 @@ TALK = [
 def test_notes_and_talk_make_no_event_beside_a_record(template: str, above: str) -> None:
     rows = events_of(above + template.replace("{}", FALLEN) + "\n")
     assert [row.code for row in rows if isinstance(row, GpuError)] == [61] * bool(above)
+
+
+def test_a_word_that_grep_coloured_is_found() -> None:
+    coloured = FALLEN.replace("Xid", "\x1b[01;31m\x1b[KXid\x1b[m\x1b[K")
+    assert [row.code for row in events_of(f"[  512.000100] {coloured}\n") if isinstance(row, GpuError)] == [79]
 
 
 def test_what_a_label_an_alert_or_a_pipe_hands_on_is_an_event() -> None:
