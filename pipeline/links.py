@@ -86,10 +86,12 @@ class History:
         self._lineages: list[_Lineage] | None = None
         self._linked: dict[RetryRules, tuple[Jobs, list[Link]]] = {}
 
-    def beginnings(self, jobs: Jobs, after: Iterable[str]) -> list[Session]:
+    def beginnings(self, jobs: Jobs, earlier: Iterable[Session]) -> list[Session]:
         """Sessions that may be the first of a chain, in order: those that have a retry or wait for one."""
-        names = {*after, *jobs.waiting, *self.decided, *self._put_back_at_last}
-        return [self.ordered[at] for at in sorted(self.place[name] for name in names if name in self.place)]
+        places = {self.place[session.session_id or ""] for session in earlier}
+        names = (*jobs.waiting, *self.decided, *self._put_back_at_last)
+        places.update(self.place[name] for name in names if name in self.place)
+        return [self.ordered[at] for at in sorted(places)]
 
     def _jobs(self, rules: RetryRules) -> Jobs:
         """Requeues and restarts in place: the placements of each job that has several rows."""
@@ -237,20 +239,21 @@ def _pairs_of(ordered: Sequence[Session], retried: set[str], requeued: set[str],
     owners = grouped(failed, lineage_of)
     if not owners:
         return []
-    members: dict[Hashable, list[tuple[int, Session]]] = defaultdict(list)
-    users = {key[2] for key in owners if isinstance(key, tuple)}
+    members: dict[Hashable, list[tuple[int, Session]]] = {key: [] for key in owners}
     for number, session in enumerate(ordered):
-        if session.user in users and (key := lineage_of(session)) in owners:
-            members[key].append((number, session))
+        own = members.get(lineage_of(session))
+        if own is not None:
+            own.append((number, session))
     lineages = []
-    for key, own in owners.items():
-        candidates = Candidates(members[key], own, rules)
+    for key, lost in owners.items():
+        candidates = Candidates(members[key], lost, rules)
         found = _Lineage([], candidates, [])
         for number, session in members[key]:
             if session.start_time is None or session.attempt not in (None, 1) or session.session_id in requeued:
                 continue
             pairs, cut = candidates.of(number, session)
-            found.pairs += pairs
+            if pairs:
+                found.pairs += pairs
             if cut is not None:
                 found.cut.append(cut)
         lineages.append(found)
@@ -265,7 +268,7 @@ def _inferred(lineage: _Lineage, rules: RetryRules, taken: set[str], used: set[s
         confidence = pair.confidence(rules)
         if confidence < rules.min_confidence or not confidence:
             continue
-        if id_of(pair.earlier.session) in taken or id_of(pair.later.session) in used:
+        if pair.earlier.session.session_id in taken or pair.later.session.session_id in used:
             continue
         key = pair.later.number, pair.earlier.number
         sure[key] = pair, confidence

@@ -6,7 +6,7 @@ time. Gains are whole numbers, so the result depends on nothing but them and on 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Final
@@ -20,8 +20,11 @@ Edge = tuple[int, int, int]
 
 def best_pairs(edges: Iterable[Edge]) -> dict[int, int]:
     """The earlier one of each later one that gets one."""
-    pairs: dict[int, int] = {}
-    for part in _parts(sorted(edges)):
+    ordered = sorted(edges)
+    rivals = Counter(later for later, _, _ in ordered), Counter(earlier for _, earlier, _ in ordered)
+    # Most stand alone: there is nothing to weigh.
+    pairs = {later: earlier for later, earlier, _ in ordered if rivals[0][later] == rivals[1][earlier] == 1}
+    for part in _parts([edge for edge in ordered if edge[0] not in pairs]):
         taken: set[int] = set()
         rows = sorted({later for later, _, _ in part})
         for begin in range(0, len(rows), MOST_TOGETHER):
@@ -52,8 +55,6 @@ def _parts(edges: Sequence[Edge]) -> Iterator[list[Edge]]:
 
 
 def _assign(edges: Sequence[Edge]) -> dict[int, int]:
-    if len(edges) == 1:
-        return {edges[0][0]: edges[0][1]}
     costs: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for later, earlier, gain in edges:
         costs[later].append((earlier, -gain))

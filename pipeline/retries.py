@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from aftershock.pipeline.attempts import US
 from aftershock.pipeline.links import History, Link, id_of, is_placed
@@ -33,8 +34,7 @@ class Linked:
     exclusions: list[Exclusion]
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """One chain: its sessions in order and the links between them. ``waits``: the row that waits in the queue after
     the last requeue; ``never``: it was put back and not placed again."""
 
@@ -80,22 +80,23 @@ def link(history: History) -> Linked:
 def works(history: History, rules: RetryRules) -> list[Work]:
     """Links put together to chains, in the order of their first sessions."""
     jobs, links = history.linked(rules)
-    after = {id_of(step.earlier): step for step in links}
-    followers = {id_of(step.later) for step in after.values()}
+    after = {step.earlier.session_id: step for step in links}
+    followers = {step.later.session_id for step in links}
+    waiting, decided = jobs.waiting, history.decided
     found = []
-    for head in history.beginnings(jobs, after):
-        name = id_of(head)
-        if name in followers or not is_placed(head):
+    for head in history.beginnings(jobs, (step.earlier for step in links)):
+        if head.session_id in followers or not is_placed(head):
             continue
-        path = []
-        step = after.get(name)
-        while step is not None:
+        path: list[Link] = []
+        members = [head]
+        last = head
+        while (step := after.get(last.session_id)) is not None:
             path.append(step)
-            step = after.get(id_of(step.later))
-        members = [head, *(step.later for step in path)]
-        last = members[-1]
-        waits = jobs.waiting.get(id_of(last))
-        never = waits is not None or id_of(last) in history.decided or last.state == "REQUEUED"
+            last = step.later
+            members.append(last)
+        name = last.session_id or ""
+        waits = waiting.get(name)
+        never = waits is not None or name in decided or last.state == "REQUEUED"
         if path or never:
             found.append(Work(members, path, waits, never))
     return found

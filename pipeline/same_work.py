@@ -120,6 +120,15 @@ def lineage_of(session: Session) -> tuple[Hashable, ...]:
     return session.cluster, session.scheduler, session.user, session.time_basis == ASSUMED
 
 
+def _part_of(job_id: str | None) -> Hashable:
+    """Task of an array and component of a job of several, if it is one."""
+    if job_id is None or job_id.isdigit():
+        return None
+    component = _COMPONENT.fullmatch(job_id)
+    part = array_task_of(job_id), component and component.group(1)
+    return part if any(part) else None
+
+
 class Candidates:
     """The pairs of one lineage."""
 
@@ -146,29 +155,29 @@ class Candidates:
 
     def look(self, number: int, session: Session) -> Look:
         """What a session is compared by."""
-        job_id = session.job_id
-        part: Hashable = None
-        if job_id is not None and not job_id.isdigit():
-            component = _COMPONENT.fullmatch(job_id)
-            part = array_task_of(job_id), component and component.group(1)
-            part = part if any(part) else None
         stem = stem_of(session.name) if session.name else None
         command = work_of(session.command) if session.command else None
         shape = shape_of(command) if command else None
-        return Look(session, number, part, stem, command, shape, frozenset(session.hosts or ()))
+        hosts = frozenset(session.hosts or ())
+        return Look(session, number, _part_of(session.job_id), stem, command, shape, hosts)
 
-    def keys(self, look: Look) -> Iterable[Hashable]:
+    def keys(self, look: Look) -> list[Hashable]:
         """What two sessions must share to be compared, the most specific first."""
-        session, part = look.session, look.part
-        if session.name:
-            yield "name", part, session.name
-        if session.work_dir:
-            if look.stem:
-                yield "stem", part, session.work_dir, look.stem
-            if len(self._names[session.work_dir]) <= self._rules.names_per_folder:
-                yield "folder", part, session.work_dir
-        if look.stem and look.shape:
-            yield "command", part, look.stem, look.shape
+        return self._keys(look.part, look.session.name, look.session.work_dir, look.session.command)
+
+    def _keys(self, part: Hashable, name: str | None, folder: str | None, command: str | None) -> list[Hashable]:
+        keys: list[Hashable] = []
+        stem = stem_of(name) if name else None
+        if name:
+            keys.append(("name", part, name))
+        if folder:
+            if stem:
+                keys.append(("stem", part, folder, stem))
+            if len(self._names[folder]) <= self._rules.names_per_folder:
+                keys.append(("folder", part, folder))
+        if stem and command:
+            keys.append(("command", part, stem, shape_of(work_of(command))))
+        return keys
 
     def span(self, session: Session) -> tuple[int, int]:
         """The first and the last moment at which a session may have ended for this one to be its retry."""
@@ -179,11 +188,12 @@ class Candidates:
     def of(self, number: int, session: Session) -> tuple[list[Pair], Look | None]:
         """The pairs of a later session, and itself if there were more than are compared."""
         job_id = session.job_id
-        work = session.name, session.work_dir, session.command, None if (job_id or "0").isdigit() else job_id
+        part = None if job_id is None or job_id.isdigit() else _part_of(job_id)
+        work = part, session.name, session.work_dir, session.command
         shared = self._shared.get(work)
         if shared is None:
-            keys = self.keys(self.look(number, session))
-            shared = self._shared[work] = [(self._ends[key], self.index[key]) for key in keys if key in self._ends]
+            keys = [key for key in self._keys(*work) if key in self._ends]
+            shared = self._shared[work] = [(self._ends[key], self.index[key]) for key in keys]
         if not shared:
             return [], None
         earliest, last = self.span(session)
