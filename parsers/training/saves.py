@@ -72,6 +72,12 @@ def join_saves(events: list[Found], steps: list[Found]) -> tuple[list[Found], li
     return _Saves(steps).join(events)
 
 
+def event_of(item: Found) -> TrainingEvent:
+    """The row of an event."""
+    assert isinstance(item.row, TrainingEvent)
+    return item.row
+
+
 class _Saves:
     def __init__(self, steps: list[Found]) -> None:
         self.steps = [(item.offset, step_of(item).step) for item in steps if step_of(item).step is not None]
@@ -82,8 +88,7 @@ class _Saves:
 
     def join(self, events: list[Found]) -> tuple[list[Found], list[Found]]:
         for item in events:
-            event = item.row
-            assert isinstance(event, TrainingEvent)
+            event = event_of(item)
             if event.kind in _PARTS:
                 if self._take(item, event):
                     self.kept.append(item)
@@ -141,10 +146,12 @@ class _Saves:
         for held in reversed(mine):
             if not held.ended and (event.step is None or held.row.step is None):
                 return held
-        if event.step is None:  # one more rank has ended what the first one ended
-            last = mine[-1] if mine else None
-            return last if last is not None and last.ended and self._near_end(last, item) else None
-        return None
+        # One more rank has ended what the first one ended, or a further line tells its step.
+        last = mine[-1] if mine else None
+        if last is None or not last.ended or not self._near_end(last, item):
+            return None
+        known = last.row.path is not None and last.row.path == event.path
+        return last if event.step is None or (last.row.step is None and known) else None
 
     def _is_copy(self, held: _Held, part: str, item: Found, event: TrainingEvent) -> bool:
         """Whether another rank (or the same line once more) says what is known; its time counts if it is an end."""

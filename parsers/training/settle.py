@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from aftershock.parsers.formats import Found
 from aftershock.parsers.training.errors import join_errors
-from aftershock.parsers.training.saves import BEGINNINGS, join_saves
+from aftershock.parsers.training.evaluations import join_evaluations
+from aftershock.parsers.training.saves import BEGINNINGS, event_of, join_saves
 from aftershock.parsers.training.steps import join_steps
 from aftershock.schemas.events import TrainingEvent
 from aftershock.schemas.training import TrainingStep
@@ -17,7 +18,7 @@ from aftershock.schemas.training import TrainingStep
 def settle(found: list[Found]) -> list[Found]:
     """The rows of one source, in the order of their offsets, joined."""
     events = [item for item in found if isinstance(item.row, TrainingEvent)]
-    beginnings = [item.offset for item in events if item.row.kind in BEGINNINGS]  # type: ignore[union-attr]
+    beginnings = [item.offset for item in events if event_of(item).kind in BEGINNINGS]
     steps = join_steps([item for item in found if isinstance(item.row, TrainingStep)], beginnings)
-    events, checkpoints = join_saves(join_errors(events), steps)
+    events, checkpoints = join_saves(join_evaluations(join_errors(events)), steps)
     return [*steps, *events, *checkpoints]

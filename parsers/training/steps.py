@@ -142,8 +142,9 @@ class _Steps:
             return False  # this writer had gone on, and comes back
         if _agree(first.row, row):
             return True
-        # Ranks may print a loss of their own.
-        return bool(writer) and writer not in first.writers and recent
+        # Ranks may print a loss of their own. A rank that was not there before belongs to a run that began anew.
+        there = last is not None or row.step is None or row.step >= max(self.last.values(), default=0)
+        return bool(writer) and writer not in first.writers and recent and there
 
 
 def _agree(one: TrainingStep, other: TrainingStep) -> bool:

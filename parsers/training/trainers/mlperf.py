@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from aftershock.parsers.clock import Reading
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.training.evaluations import BESIDE
 from aftershock.parsers.training.marks import SUCCESS
 from aftershock.parsers.training.rules import Match, Rule, Said, Told
 from aftershock.schemas.events import TrainingEvent
@@ -71,7 +72,8 @@ def _row(key: str, value: Any, metadata: dict[str, Any], reading: Reading) -> To
     status = metadata.get("status")
     if key == "run_stop" and isinstance(status, str) and status != "success":
         event.error = f"status {status}"[:200]
-    return Told(event, reading, SUCCESS if key == "run_stop" and status == "success" else None)
+    mark = BESIDE if kind == "validation" else SUCCESS if key == "run_stop" and status == "success" else None
+    return Told(event, reading, mark)
 
 
 def _float(value: Any) -> float | None:
