@@ -6,8 +6,7 @@ and hosts get their names once for each different name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +18,7 @@ from aftershock.parsers.clock import MINUTE, SECOND, Reading
 from aftershock.parsers.formats import Format, nothing_settled
 from aftershock.parsers.resolve import HOUR, ClockRules, SourceClock, offset_at
 from aftershock.parsers.settle import SourceRules
-from aftershock.parsers.transit import lean_schema, table_name
+from aftershock.parsers.transit import completed, lean_schema, table_name
 from aftershock.schemas.columns import TIMESTAMP
 from aftershock.schemas.provenance import Source
 from aftershock.schemas.sessions import Session
@@ -33,14 +32,6 @@ Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class SettledSessions:
-    """Sessions with times in UTC, and what to say about their source."""
-
-    batches: list[pa.RecordBatch]
-    source: Source
-
-
 def are_alone(batches: Iterable[pa.RecordBatch], fmt: Format | None) -> bool:
     """Whether batches on their way hold nothing but sessions that can be settled column by column."""
     if fmt is None or fmt.settle is not nothing_settled:
@@ -51,33 +42,41 @@ def are_alone(batches: Iterable[pa.RecordBatch], fmt: Format | None) -> bool:
 def _is_alone(batch: pa.RecordBatch, format_name: str) -> bool:
     if table_name(batch) != Session.table or not batch.num_rows:
         return False
-    if batch.column("@boot").null_count < batch.num_rows or batch.column("@epoch").null_count < batch.num_rows:
+    there = set(batch.schema.names)
+    if any(name in there and batch.column(name).null_count < batch.num_rows for name in ("@boot", "@epoch")):
         return False
     kinds, formats = (set(pc.unique(batch.column(name)).to_pylist()) for name in ("@kind", "@format"))
-    return kinds <= _ALONE and formats == {format_name} and not pc.any(batch.column("@folded")).as_py()
+    folded = "@folded" in there and pc.any(batch.column("@folded")).as_py()
+    return kinds <= _ALONE and formats == {format_name} and not folded
 
 
-def settle_sessions(batches: Sequence[pa.RecordBatch], rules: SourceRules) -> SettledSessions:
-    """Settle batches of which :func:`are_alone` is true, as :func:`.settle_source` does."""
+def settle_sessions(batches: Sequence[pa.RecordBatch], rules: SourceRules, source: Source) -> Iterator[pa.RecordBatch]:
+    """Settle batches of which :func:`are_alone` is true, one by one, as :func:`.settle_source` does.
+
+    ``source`` is filled in on the way: when the last batch is given it says all that is to say about the source.
+    """
     kinds = {kind for batch in batches for kind in pc.unique(batch.column("@kind")).to_pylist()}
     clock = SourceClock([(0, Reading(kind, 0)) for kind in sorted(kinds)], rules.clock)
-    settled = [_settled(batch, clock, rules) for batch in batches]
-    ends = [pc.min_max(batch.column(name)) for batch in settled for name in ("submit_time", "end_time")]
-    first = [value for end in ends if (value := end["min"].cast(pa.int64()).as_py()) is not None]
-    last = [value for end in ends if (value := end["max"].cast(pa.int64()).as_py()) is not None]
-    source = Source(
-        source=rules.source,
-        format=rules.format,
-        timezone=clock.zone_name if clock.has_local else None,
-        zone_basis=clock.zone_basis if clock.has_local else None,
-        events=sum(batch.num_rows for batch in settled),
-        first_time=min(first, default=None),
-        last_time=max(last, default=None),
-    )
-    return SettledSessions(settled, source)
+    source.source, source.format, source.events = rules.source, rules.format, 0
+    source.timezone = clock.zone_name if clock.has_local else None
+    source.zone_basis = clock.zone_basis if clock.has_local else None
+    for batch in batches:
+        settled = _settled(batch, clock, rules)
+        source.events += settled.num_rows
+        for name in ("submit_time", "end_time"):
+            ends = pc.min_max(_micros(settled.column(name)))
+            known = (source.first_time, source.last_time, ends["min"].as_py(), ends["max"].as_py())
+            source.first_time = min((time for time in known if time is not None), default=None)
+            source.last_time = max((time for time in known if time is not None), default=None)
+        yield settled
+
+
+def _micros(column: pa.Array) -> pa.Array:
+    return column.cast(pa.int64())
 
 
 def _settled(batch: pa.RecordBatch, clock: SourceClock, rules: SourceRules) -> pa.RecordBatch:
+    batch = completed(batch)
     schema = lean_schema(Session.table)
     columns: dict[str, pa.Array] = {name: batch.column(name) for name in schema.names}
     kinds = batch.column("@kind")

@@ -187,17 +187,37 @@ def _pack_found(items: Sequence[Found], table: Table) -> pa.RecordBatch:
     columns["@offset"] = [item.offset for item in items]
     columns["@format"] = [item.format for item in items]
     columns["@mark"] = [item.mark for item in items]
-    lean = lean_schema(table.name)
-    return columns_to_batch(columns, pa.schema([*lean, *_CLOCK, *_LAST, *_PLACE], metadata=lean.metadata))
+    return columns_to_batch(columns, _found_schema(table.name))
 
 
 def _pack_columns(format_name: str, found: FoundColumns) -> pa.RecordBatch:
-    """Rows that were found as columns, as they stand: nothing is folded, nothing is marked."""
-    lean = lean_schema(found.table)
-    constant = {"@folded": False, "@format": format_name, "@mark": ""}
-    columns = {name: pa.repeat(pa.scalar(value), found.count) for name, value in constant.items()}
-    schema = pa.schema([*lean, *_CLOCK, *_LAST, *_PLACE], metadata=lean.metadata)
-    return columns_to_batch({**columns, **found.columns}, schema)
+    """Rows that were found as columns, as they stand; columns that are null for all of them stay away."""
+    columns = {"@format": pa.repeat(pa.scalar(format_name), found.count), **found.columns}
+    schema = _found_schema(found.table)
+    given = [field for field in schema if field.name in columns]
+    return columns_to_batch(columns, pa.schema(given, metadata=schema.metadata))
+
+
+@lru_cache(maxsize=64)
+def _found_schema(table: str) -> pa.Schema:
+    lean = lean_schema(table)
+    return pa.schema([*lean, *_CLOCK, *_LAST, *_PLACE], metadata=lean.metadata)
+
+
+def completed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch on its way with all its columns: those that stayed away are null, nothing is folded or marked."""
+    schema = _found_schema(table_name(batch))
+    if len(batch.schema) == len(schema):
+        return batch
+    usual = {"@folded": False, "@mark": ""}
+    there = set(batch.schema.names)
+    columns = [
+        batch.column(field.name)
+        if field.name in there
+        else pa.repeat(pa.scalar(usual.get(field.name), field.type), batch.num_rows)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _clock_columns(readings: Sequence[Reading]) -> dict[str, Any]:
@@ -218,6 +238,7 @@ def _readings(batch: pa.RecordBatch) -> list[Reading]:
 
 
 def _unpack_found(batch: pa.RecordBatch, table: Table) -> list[Found]:
+    batch = completed(batch)
     rows = batch_to_rows(batch, table)
     readings = _readings(batch)
     last_walls = column_values(batch.column("@last_wall"))

@@ -15,6 +15,8 @@ from aftershock.parsers.transit import lean_batch
 from aftershock.schemas.columns import Row
 
 BYTES_PER_PARTITION: Final = 512 << 20
+# Accounting has a record of a job in some hundred bytes, each of which is looked at with others of its partition.
+BYTES_PER_JOB_PARTITION: Final = 8 << 20
 MOST_PARTITIONS: Final = 256
 
 # The output of a step with several outputs that holds finished rows, for the tables.
@@ -24,9 +26,9 @@ Partition = tuple[int, pa.RecordBatch]
 RowT = TypeVar("RowT", bound=Row)
 
 
-def partitions_for(total_bytes: int) -> int:
+def partitions_for(total_bytes: int, each: int = BYTES_PER_PARTITION) -> int:
     """How many partitions an input of this size is given. It changes no result: rows are ordered when written."""
-    return max(1, min(MOST_PARTITIONS, total_bytes // BYTES_PER_PARTITION))
+    return max(1, min(MOST_PARTITIONS, total_bytes // each))
 
 
 def partition_of(text: str, partitions: int) -> int:

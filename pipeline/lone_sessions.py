@@ -41,19 +41,23 @@ class Split:
 
 def split_lone(batches: Sequence[pa.RecordBatch]) -> Split:
     """Take the records apart whose job is told of once."""
-    keys = [job_keys(batch) for batch in batches]
-    if not keys:
+    if not batches:
         return Split([], [])
-    counted = pc.value_counts(pa.chunked_array(keys))
-    once = counted.field("values").filter(pc.equal(counted.field("counts"), 1))
+    keys = pa.concat_arrays([job_keys(batch) for batch in batches]).dictionary_encode()
+    places = keys.indices.to_numpy()
+    once = np.bincount(places) == 1
+    once &= np.array([bool(name) for name in keys.dictionary.to_pylist()], np.bool_)
+    alone = once[places] if len(places) else np.zeros(0, np.bool_)
     lone, others = [], []
-    for batch, names in zip(batches, keys, strict=True):
-        if table_name(batch) != Session.table:
+    begin = 0
+    for batch in batches:
+        chosen = pa.array(alone[begin : begin + batch.num_rows])
+        begin += batch.num_rows
+        if table_name(batch) == Session.table:
+            lone.append(batch.filter(chosen))
+            others.append(batch.filter(pc.invert(chosen)))
+        else:
             others.append(batch)
-            continue
-        alone = pc.and_(pc.is_in(names, value_set=once), pc.not_equal(names, ""))
-        lone.append(batch.filter(alone))
-        others.append(batch.filter(pc.invert(alone)))
     return Split([b for b in lone if b.num_rows], [b for b in others if b.num_rows])
 
 

@@ -12,7 +12,7 @@ from aftershock.parsers.redact import redact
 from aftershock.pipeline.engine import beam_options
 from aftershock.pipeline.entities import LINEAGES, BuildSessions, LinkRetries, MergeOccurrences
 from aftershock.pipeline.gather import GATHERED, GatherCluster, GatherRules
-from aftershock.pipeline.keys import DONE, partitions_for
+from aftershock.pipeline.keys import BYTES_PER_JOB_PARTITION, DONE, partitions_for
 from aftershock.pipeline.options import RunOptions, machine_zone
 from aftershock.pipeline.prepare import BURST_GAP, Prepared
 from aftershock.pipeline.quick_beam import beam
@@ -69,14 +69,15 @@ def run(prepared: Prepared) -> RunResult:
 
 def _run_pipeline(prepared: Prepared, staging: str) -> None:
     options, config = prepared.options, prepared.config
-    partitions = partitions_for(prepared.inputs.bytes)
+    job_partitions = partitions_for(prepared.inputs.bytes, BYTES_PER_JOB_PARTITION)
     rules = SettleRules(
         config=config,
         timezone=options.timezone,
         year=options.year,
         machine_zone=machine_zone(),
         burst_gap=BURST_GAP,
-        partitions=partitions,
+        partitions=partitions_for(prepared.inputs.bytes),
+        job_partitions=job_partitions,
     )
     window = Window(options.since, options.until)
     with beam.Pipeline(options=beam_options(options.beam_args)) as pipeline:
@@ -88,7 +89,7 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
         )
         events = settled[EVENTS] | "MergeOccurrences" >> MergeOccurrences(BURST_GAP, config.exclusions, window)
         sessions = settled[JOBS] | "BuildSessions" >> BuildSessions(
-            SessionRules(gpus_per_host=config.cluster.gpus_per_host), config.exclusions, partitions, window
+            SessionRules(gpus_per_host=config.cluster.gpus_per_host), config.exclusions, job_partitions, window
         )
         linked = sessions[LINEAGES] | "LinkRetries" >> LinkRetries(config.chains, window)
         gathered = (events[GATHERED], sessions[GATHERED], linked[GATHERED]) | "GatherCluster" >> GatherCluster(

@@ -28,6 +28,8 @@ from aftershock.schemas.topology import Gpu, Host
 EVENTS: Final = "events"
 JOBS: Final = "jobs"
 
+NO_ROWS: Final = "its format is known, and no rows are made of it"
+
 
 @dataclass(frozen=True)
 class SettleRules:
@@ -43,6 +45,7 @@ class SettleRules:
     machine_zone: str = "UTC"
     burst_gap: int = 0
     partitions: int = 1
+    job_partitions: int = 1
 
     def for_source(self, source: str, format_name: str | None) -> SourceRules:
         """The rules of one source: its own section of the configuration, then the command line, then the cluster."""
@@ -62,10 +65,13 @@ class SettleRules:
 
 @dataclass(frozen=True)
 class SettledBatches:
-    """What one source gave: resolved rows, sessions that stayed in batches, and its rows of two other tables."""
+    """What one source gave: resolved rows, sessions that stayed in batches, and its rows of two other tables.
+
+    ``described`` is complete when the batches of sessions have been taken.
+    """
 
     rows: list[Row]
-    sessions: list[pa.RecordBatch]
+    sessions: Iterator[pa.RecordBatch]
     described: Source
     rejects: list[Reject]
 
@@ -78,16 +84,18 @@ def settle_batches(source: str, batches: Iterable[pa.RecordBatch], rules: Settle
     own_rules = rules.for_source(source, got.format)
     own_format = format_named(got.format) if got.format else None
     if found and not got.marks and are_alone(found, own_format):
-        settled = settle_sessions(found, own_rules)
-        rows, sessions, described = list[Row](), settled.batches, settled.source
+        described = Source()
+        rows, sessions = list[Row](), settle_sessions(found, own_rules, described)
     else:
         got.found = unpack(found).found
         by_row = settle_source(got.found, got.marks, own_rules, format_named)
-        rows, sessions, described = by_row.rows, list[pa.RecordBatch](), by_row.source
+        rows, sessions, described = by_row.rows, iter(()), by_row.source
+    if own_format is not None and own_format.tables == (Source.table,):
+        got.note = got.note or NO_ROWS
     rejects = list(got.rejects)
     if got.refused:
         rejects.append(Reject(source=source, reason=got.refused))
-    elif got.format is None and not rows and not sessions:
+    elif got.format is None and not rows:
         reason = "no known format: no record of any format was found in it"
         rejects.append(Reject(source=source, reason=reason))
         got.note = got.note or reason
@@ -133,14 +141,16 @@ class _Settle(beam.DoFn):  # type: ignore[misc]
         done = [row for row in rows if not isinstance(row, (EventRow, Gpu, Host, Session))]
         for part in partitioned(said, _host_key, n):
             yield beam.pvalue.TaggedOutput(EVENTS, part)
-        for part in partitioned(jobs, _job_key, n, origin=described.format):
+        for part in partitioned(jobs, _job_key, self._rules.job_partitions, origin=described.format):
             yield beam.pvalue.TaggedOutput(JOBS, part)
-        for part in partitioned_batches(settled.sessions, job_keys, n, origin=described.format):
+        for part in partitioned_batches(
+            settled.sessions, job_keys, self._rules.job_partitions, origin=described.format
+        ):
             yield beam.pvalue.TaggedOutput(JOBS, part)
         # Changes are few, and may explain the end of any session and any exclusion.
         for _, batch in partitioned((row for row in rows if isinstance(row, Change)), lambda row: "", 1):
             yield beam.pvalue.TaggedOutput(EVENTS, (0, batch))
-            for number in range(n):
+            for number in range(self._rules.job_partitions):
                 yield beam.pvalue.TaggedOutput(JOBS, (number, batch))
         for _, batch in partitioned([*done, described, *settled.rejects], lambda row: "", 1):
             yield beam.pvalue.TaggedOutput(DONE, batch)

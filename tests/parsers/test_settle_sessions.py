@@ -18,6 +18,7 @@ from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.settle import SourceRules, settle_source
 from aftershock.parsers.settle_sessions import are_alone, settle_sessions
 from aftershock.parsers.transit import is_found, pack, rows_of, unpack
+from aftershock.schemas.provenance import Source
 from aftershock.schemas.sessions import Session
 
 DAY = 86_400 * SECOND
@@ -63,13 +64,13 @@ def test_both_ways(found: list[Found], zone: str | None, assumed: bool, cluster:
     batches = [batch for batch in pack(BlockResult(found=found), "s") if is_found(batch)]
     assert are_alone(batches, format_named("sacct"))
     by_row = settle_source(unpack(batches).found, [], rules, format_named)
-    by_column = settle_sessions(batches, rules)
-    rows = [row for batch in by_column.batches for row in rows_of(batch)]
+    described = Source()
+    rows = [row for batch in settle_sessions(batches, rules, described) for row in rows_of(batch)]
     key = lambda row: row.sources[0]  # noqa: E731
     assert sorted(map(asdict, rows), key=lambda row: row["sources"]) == [
         asdict(row) for row in sorted(by_row.rows, key=key)
     ]
-    assert by_column.source == by_row.source
+    assert described == by_row.source
 
 
 @pytest.mark.parametrize(

@@ -71,9 +71,16 @@ def test_coder_is_registered_and_deterministic() -> None:
 
 
 def test_estimate_is_near_the_encoded_size(steps: pa.RecordBatch) -> None:
-    part = steps.slice(7, 10_000)
+    part = steps.slice(7, 1_000)
     coder = RecordBatchCoder()
     assert coder.estimate_size(part) == pytest.approx(len(coder.encode(part)), rel=0.05)
+
+
+def test_a_large_batch_is_packed(steps: pa.RecordBatch) -> None:
+    part = steps.slice(7, 10_000)
+    encoded = RecordBatchCoder().encode(part)
+    assert len(encoded) < 0.5 * RecordBatchCoder().estimate_size(part)
+    assert RecordBatchCoder().decode(encoded).equals(part, check_metadata=True)
 
 
 def test_group_by_key_over_slices() -> None:
