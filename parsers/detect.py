@@ -44,6 +44,10 @@ class Detected(NamedTuple):
         """The same for a table that a map describes."""
         return self._replace(document=self.document.mapped(column_map)) if self.document else self
 
+    def of_file(self, source: str) -> Detected:
+        """The same for a file of that name."""
+        return self._replace(document=self.document.of_file(source)) if self.document else self
+
 
 def detect(head: Head, forced: str | None = None) -> Detected:
     """Recognise a file by its head; ``forced`` is a format name that the user stated."""
@@ -95,9 +99,13 @@ def rebuild(how: str, name: str | None, *, forced: bool) -> Detected:
 def _binary(head: Head, forced: str | None) -> Detected | None:
     """The document that begins with these bytes, if it is one that is no text."""
     named = formats_named(forced) if forced else document_formats()
-    known = (fmt for fmt in named if isinstance(fmt, DocumentFormat) and head.data.startswith(fmt.magics))
+    known = (fmt for fmt in named if isinstance(fmt, DocumentFormat) and _reads_binary(fmt, head, forced))
     best = max(known, key=lambda fmt: (fmt.detects(head), fmt.name), default=None)
     return Detected("document", best.name, document=best) if best else None
+
+
+def _reads_binary(fmt: DocumentFormat, head: Head, forced: str | None) -> bool:
+    return head.data.startswith(fmt.magics) or (fmt.binary and (forced is not None or fmt.detects(head) >= SURE))
 
 
 def _score(entry: tuple[float, str, object]) -> tuple[float, str]:

@@ -197,7 +197,10 @@ class DocumentFormat:
     aliases: fixed names in the configuration that this format answers to as well.
     holds_files: it only cuts a text into files within a file, which are recognised each for itself.
     read_mapped: the same as ``read`` for a table whose columns have the names that a map tells.
-    magics: first bytes of the binary files that it reads.
+    magics: first bytes of the binary files that it reads. binary: it reads binary files without such bytes; ``detects``
+        tells them.
+    read_named: the same as ``read``, for a format of which part of the record is the name of its file (the path as
+        given): a rank, a metric.
     read_columns: the same as ``read``, with many rows at once where it can; used where speed counts.
     """
 
@@ -214,6 +217,8 @@ class DocumentFormat:
     holds_files: bool = False
     read_mapped: Callable[[BinaryIO, ColumnMap], Iterator[Found | Refused | Mark]] | None = None
     magics: tuple[bytes, ...] = ()
+    binary: bool = False
+    read_named: Callable[[BinaryIO, str], Iterator[Found | Refused | Mark]] | None = None
     read_columns: Callable[[BinaryIO], Iterator[Found | FoundColumns | Refused | Mark]] | None = None
 
     def mapped(self, column_map: ColumnMap | None) -> DocumentFormat:
@@ -222,6 +227,13 @@ class DocumentFormat:
             return self
         read_mapped = self.read_mapped
         return replace(self, read=lambda stream: read_mapped(stream, column_map), read_columns=None)
+
+    def of_file(self, source: str) -> DocumentFormat:
+        """This format for the file of that name; itself if the name tells it nothing."""
+        if self.read_named is None:
+            return self
+        read_named = self.read_named
+        return replace(self, read=lambda stream: read_named(stream, source), read_columns=None)
 
 
 Format = LineFormat | DocumentFormat

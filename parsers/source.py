@@ -75,7 +75,7 @@ def look(file: SourceFile, opener: Opener = open_local) -> Opened:
     except OSError as error:
         return Opened(file, None, Detected("refused", reason=f"cannot be read: {error.strerror or error}"))
     detected = detect(Head(base_name(file.source), data), file.format)
-    return Opened(file, compression, detected.mapped(file.column_map))
+    return Opened(file, compression, detected.mapped(file.column_map).of_file(file.source))
 
 
 def base_name(source: str) -> str:

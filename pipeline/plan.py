@@ -71,7 +71,7 @@ class Chunk(NamedTuple):
     def opened(self) -> Opened:
         """The source as it was recognised when the plan was made."""
         forced = self.format if self.forced else None
-        detected = rebuild(self.how, self.format, forced=self.forced).mapped(self.column_map)
+        detected = rebuild(self.how, self.format, forced=self.forced).mapped(self.column_map).of_file(self.source)
         file = SourceFile(self.path, self.source, self.size, forced, column_map=self.column_map)
         return Opened(file, self.compression, detected)
 

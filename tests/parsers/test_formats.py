@@ -106,7 +106,7 @@ def test_arbitrary_bytes_are_recognised_without_error(data: bytes) -> None:
 @pytest.mark.parametrize("fmt", [f for f in FORMATS if isinstance(f, DocumentFormat)], ids=lambda fmt: fmt.name)
 def test_documents_are_recognised_by_content(fmt: DocumentFormat) -> None:
     for sample in fmt.samples:
-        found = detect(Head("unknown.txt", sample.text.encode()))
+        found = detect(Head("unknown.txt", sample.text.encode("utf-8", "surrogateescape")))
         assert found.format == fmt.name
 
 
