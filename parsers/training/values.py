@@ -45,6 +45,18 @@ _TOKENS: Final = (
 )
 _TFLOPS: Final = ("tflops", "tflops_per_gpu", "tflops/gpu", "tflop/s/gpu", "tflops_per_device")
 
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "total_steps": _TOTALS,
+    "loss": LOSSES,
+    "grad_norm": _GRAD_NORMS,
+    "learning_rate": _RATES,
+    "step_time_s": _SECONDS,
+    "tflops_per_gpu": _TFLOPS,
+    "samples": _SAMPLES,
+    "tokens": _TOKENS,
+}
+"""The names of each column of a step, for records that hold one value at a time."""
+
 _PAIR: Final = re.compile(r"([0-9]{1,12})/([0-9]{1,12})")
 # A number so short that it says only how large the count is: ``1.63e+6``.
 _ROUND: Final = re.compile(r"[0-9.]+e\+?[0-9]+", re.IGNORECASE)
