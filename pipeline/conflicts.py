@@ -11,7 +11,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from aftershock.pipeline.attempts import OPEN_STATES, SLURM, Record, error_us
+from aftershock.pipeline.attempts import OPEN_STATES, SLURM, Record, error_us, is_echo
 from aftershock.schemas.events import SchedulerEvent
 from aftershock.schemas.sessions import Session
 
@@ -169,7 +169,8 @@ def log_says(
                 said.append(("hosts", origin(event), event.hosts, 0))
             break
     if closing is not None:
-        said.append(("end_time", origin(closing), closing.time, error_us(closing)))
+        if not is_echo(closing):  # which is printed when the last process is gone
+            said.append(("end_time", origin(closing), closing.time, error_us(closing)))
         if state is not None:
             said.append(("state", origin(closing), state, 0))
     return said
