@@ -116,6 +116,19 @@ class Session(Row):
     cause_class: Annotated[str | None, Col("Why it ended, as a class of the failure taxonomy.", holds="fixed")] = None
     cause_event_id: Annotated[str | None, Col("Event that is the best candidate for the cause.", holds="id")] = None
     cause_confidence: Annotated[float | None, Col("How sure the cause is, 0 to 1.")] = None
+    cause_evidence: Annotated[
+        list[str] | None, Col("What speaks for the cause, the strongest first: `class: what was seen`.", holds="text")
+    ] = None
+    suspects: Annotated[
+        list[str] | None,
+        Col("Where the cause may lie: a host, `host/gpuN`, or `rank:N` where the host is unknown.", holds="member"),
+    ] = None
+    victims: Annotated[
+        list[str] | None, Col("Who only told of the failure of others, named as the suspects are.", holds="member")
+    ] = None
+    missing_evidence: Annotated[
+        list[str] | None, Col("What would have to be looked at to know the cause better.", holds="text")
+    ] = None
     first_step: Annotated[int | None, Col("First training step that it logged.")] = None
     last_step: Annotated[int | None, Col("Last training step that it logged.")] = None
     last_saved_step: Annotated[int | None, Col("Last training step that it saved completely.")] = None
@@ -125,6 +138,10 @@ class Session(Row):
     ] = None
     sources: Annotated[
         list[str] | None, Col("Every place where it was seen, one `source:byte_offset` for each file.", holds="place")
+    ] = None
+    log_evidence: Annotated[
+        list[str] | None,
+        Col("By what training logs were tied to it: `source: evidence` for each log.", holds="text"),
     ] = None
     time_basis: Annotated[str | None, Col("How the times are known.", values=TIME_BASES)] = None
     time_error_s: Annotated[float | None, seconds_col("How wrong the times can be, either way.")] = None

@@ -8,6 +8,8 @@ import pyarrow as pa
 from aftershock.schemas.columns import Col, Row, seconds_col, time_col
 from aftershock.schemas.events import TIME_BASES
 
+INT32 = pa.int32()
+
 CHECKPOINT_KINDS = ("save", "load")
 CHECKPOINT_ORIGINS = ("log", "metrics", "both")
 
@@ -25,6 +27,9 @@ class TrainingStep(Row):
     session_id: Annotated[str | None, Col("Session that it belongs to.", holds="id")] = None
     time: Annotated[int | None, time_col("When the step was reported; null where it cannot be known.")] = None
     time_basis: Annotated[str | None, Col("How `time` is known.", values=TIME_BASES)] = None
+    time_error_s: Annotated[float | None, seconds_col("How wrong `time` can be, either way.")] = None
+    rank: Annotated[int | None, Col("Global rank that printed it first.", arrow=INT32)] = None
+    local_rank: Annotated[int | None, Col("Rank within its host that printed it first.", arrow=INT32)] = None
     step: Annotated[int | None, Col("Training step.")] = None
     total_steps: Annotated[int | None, Col("Steps that the run means to do.")] = None
     loss: Annotated[float | None, Col("Training loss; null when the log has none, never 0 instead.")] = None
@@ -36,7 +41,7 @@ class TrainingStep(Row):
     tokens: Annotated[int | None, Col("Tokens consumed since the beginning of the run.")] = None
     skipped: Annotated[int | None, Col("Skipped iterations that the line counts.")] = None
     nan: Annotated[int | None, Col("Iterations with NaN that the line counts.")] = None
-    copies: Annotated[int | None, Col("Printed lines that this row stands for.", arrow=pa.int32())] = None
+    copies: Annotated[int | None, Col("Printed lines that this row stands for.", arrow=INT32)] = None
     source: Annotated[
         str | None, Col("File of the line: the path as given, joined with the path below it.", holds="path")
     ] = None
@@ -48,8 +53,8 @@ class Checkpoint(Row):
     """One save or load of a checkpoint, from the training log, from storage metrics, or from both."""
 
     table: ClassVar[str] = "checkpoints"
-    key: ClassVar[tuple[str, ...]] = ("session_id", "kind", "step", "path", "start_time", "end_time")
-    order: ClassVar[tuple[str, ...]] = ("start_time", "session_id", "kind", "step", "path", "end_time")
+    key: ClassVar[tuple[str, ...]] = ("session_id", "kind", "step", "path", "start_time", "source", "byte_offset")
+    order: ClassVar[tuple[str, ...]] = ("start_time", "source", "byte_offset", "kind", "step", "path", "session_id")
 
     session_id: Annotated[str | None, Col("Session that it belongs to.", holds="id")] = None
     kind: Annotated[str | None, Col("Direction.", values=CHECKPOINT_KINDS)] = None
@@ -59,6 +64,10 @@ class Checkpoint(Row):
     scheduled_time: Annotated[int | None, time_col("When it was due.")] = None
     end_time: Annotated[int | None, time_col("When it ended; null if no end was seen.")] = None
     duration_s: Annotated[float | None, seconds_col("From begin to end.")] = None
+    time_basis: Annotated[
+        str | None, Col("How the times are known; the least certain of them counts.", values=TIME_BASES)
+    ] = None
+    time_error_s: Annotated[float | None, seconds_col("How wrong the times can be, either way.")] = None
     bytes: Annotated[int | None, Col("Bytes that were moved.", unit="byte")] = None
     origin: Annotated[str | None, Col("What it is known from.", values=CHECKPOINT_ORIGINS)] = None
     complete: Annotated[bool | None, Col("Whether it came to its end.")] = None
@@ -73,3 +82,7 @@ class Checkpoint(Row):
     ] = None
     rpc_backlog_mean: Annotated[float | None, Col("Mean number of storage requests that waited.")] = None
     retransmissions: Annotated[int | None, Col("Storage requests that were sent again.")] = None
+    source: Annotated[
+        str | None, Col("File of its first line: the path as given, joined with the path below it.", holds="path")
+    ] = None
+    byte_offset: Annotated[int | None, Col("Where its first line starts in the decompressed file.", unit="byte")] = None
