@@ -104,13 +104,11 @@ def _resolved(item: Found, clock: SourceClock, rules: SourceRules) -> Row:
         row.designated_hosts = _names(row.designated_hosts, rules)
         row.sources = [f"{rules.source}:{item.offset}"]
     elif isinstance(row, TrainingStep):
-        row.time, row.time_basis = when.time, when.basis
+        row.time, row.time_basis, row.time_error_s = when
         row.source, row.byte_offset = rules.source, item.offset
     elif isinstance(row, Checkpoint):
-        for name in ("start_time", "scheduled_time", "end_time"):
-            wall = getattr(row, name)
-            if wall is not None:
-                setattr(row, name, clock.resolve(item.offset, item.reading._replace(wall=wall)).time)
+        _place_times(row, ("start_time", "scheduled_time", "end_time"), item, clock)
+        row.source, row.byte_offset = rules.source, item.offset
     elif isinstance(row, Change):
         _place_times(row, ("start_time", "end_time"), item, clock)
         row.cluster = rules.cluster or row.cluster
@@ -140,7 +138,7 @@ def _place_event(row: EventRow, item: Found, when: Resolved, clock: SourceClock,
         row.hosts = _names(row.hosts, rules)
 
 
-def _place_times(row: Session | Change, columns: tuple[str, ...], item: Found, clock: SourceClock) -> None:
+def _place_times(row: Session | Change | Checkpoint, columns: tuple[str, ...], item: Found, clock: SourceClock) -> None:
     """Resolve the times of a row that has several; its error is that of the least certain of them."""
     resolved = []
     for name in columns:

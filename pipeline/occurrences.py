@@ -15,7 +15,7 @@ from typing import Final
 from aftershock.parsers.fold import content_of
 from aftershock.parsers.hosts import domain_of
 from aftershock.pipeline.boot_clocks import borrow_times
-from aftershock.schemas.events import EventRow, GpuError, HealthCheck, NodeEvent, SchedulerEvent
+from aftershock.schemas.events import EventRow, GpuError, HealthCheck, NodeEvent, SchedulerEvent, TrainingEvent
 from aftershock.schemas.ids import stable_id
 
 # Columns by which an event is told from another one at the same host and time; the id is made of them.
@@ -76,7 +76,7 @@ def merge_occurrences(rows: Sequence[EventRow], burst_gap: int) -> list[EventRow
 def _same_thing(row: EventRow) -> Hashable:
     """What two rows must share: all content but the spelling of the host and what other lines told about the GPU."""
     content = content_of(row.table, _TOLD_ELSEWHERE)(row)
-    if isinstance(row, SchedulerEvent):
+    if isinstance(row, (SchedulerEvent, TrainingEvent)):
         content = tuple(tuple(value) if isinstance(value, list) else value for value in content)
     return type(row), row.time_basis == "assumed_zone", content
 

@@ -94,6 +94,7 @@ def _found(line: Line, made: Made | Told, prefix: Prefix, mark: str) -> Found:
     else:
         # Ray folds lines that differ in their numbers: those are other steps.
         row.copies = 1
+        row.rank, row.local_rank = prefix.rank, prefix.local_rank
         mark = signed(mark, prefix)
     return Found(row, reading, line.offset, mark)
 
