@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Final
 
 from aftershock.parsers.clock import NO_CLOCK, SECOND, micros_between
@@ -33,11 +33,7 @@ _NEAR_STEPS: Final = 3
 _ROUNDED: Final = 1e-3
 
 _SAME: Final = ("loss", "grad_norm", "learning_rate", "samples", "tokens")
-_VALUES: Final = tuple(
-    column.name
-    for column in fields(TrainingStep)
-    if column.name not in ("session_id", "time", "time_basis", "step", "copies", "source", "byte_offset")
-)
+_VALUES: Final = (*_SAME, "total_steps", "step_time_s", "tflops_per_gpu", "skipped", "nan", "rank", "local_rank")
 
 
 @dataclass

@@ -27,6 +27,8 @@ _OWN_LOSS: Final = re.compile(
     rb"(?:ce|cross entropy|sft|ppo|dpo|grpo|actor|policy|reward|mse|language model|training|main)[ _-]loss"
 )
 
+_DECIMAL: Final = re.compile(rb"(\d{1,15})(?:\.(\d{1,9}))?")
+
 # A line that was cut goes on in the next one of its writer. What no line lacks stands at its end.
 _AT_THE_END: Final = b"number of nan iterations"
 _HEAD: Final = re.compile(rb"\biteration\s+\d")
@@ -60,8 +62,7 @@ def _take(row: TrainingStep, key: bytes, value: bytes) -> None:
     elif key == b"consumed tokens":
         row.tokens = whole(value)
     elif key in (b"elapsed time per iteration (ms)", b"elapsed time per iteration"):
-        millis = number(value)
-        row.step_time_s = None if millis is None else round(millis / 1000, 9)
+        row.step_time_s = seconds_of(value)
     elif key == b"elapsed time per iteration (s)":
         row.step_time_s = number(value)
     elif key in (b"throughput per gpu (tflop/s/gpu)", b"tflops", b"approx flops per gpu"):
@@ -74,6 +75,15 @@ def _take(row: TrainingStep, key: bytes, value: bytes) -> None:
         row.skipped = whole(value)
     elif key == b"number of nan iterations":
         row.nan = whole(value)
+
+
+def seconds_of(millis: bytes) -> float | None:
+    """Milliseconds as the seconds that the same digits print: ``19932.4`` is 19.9324."""
+    plain = _DECIMAL.fullmatch(millis)
+    if plain is None:
+        value = number(millis)
+        return None if value is None else value / 1000
+    return int(plain[1] + (plain[2] or b"")) / 10 ** (3 + len(plain[2] or b""))
 
 
 def _tera(value: bytes) -> float | None:
