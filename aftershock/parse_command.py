@@ -21,7 +21,7 @@ from aftershock.parsers.formats import Found, Refused
 from aftershock.parsers.registry import format_named, formats_named, known_names
 from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.settle import SourceRules, settle_source
-from aftershock.parsers.source import SourceFile, look, read_whole
+from aftershock.parsers.source import SourceFile, look, open_local, read_whole
 from aftershock.pipeline.episodes import link_source
 from aftershock.schemas.columns import TIMESTAMP, Row
 from aftershock.schemas.events import EventRow
@@ -59,14 +59,14 @@ def _rows_of(name: str, source: str, format_name: str | None, rules: SourceRules
     if name != "-" and not os.path.isfile(name):
         _say(source, Refused(0, 0, "is not a file"))
         return
-    opener = _open_stdin if name == "-" else None
-    opened = look(SourceFile(name, source, None, format_name), *([opener] if opener else []))
+    opener = _open_stdin if name == "-" else open_local
+    opened = look(SourceFile(name, source, None, format_name), opener)
     if opened.detected.reason:
         _say(source, Refused(0, 0, opened.detected.reason))
         return
     found: list[Found] = []
     marks: list[Mark] = []
-    for block in read_whole(opened, *([opener] if opener else [])):
+    for block in read_whole(opened, opener):
         found += block.found
         marks += block.marks
         for _, refused in block.refused:

@@ -66,18 +66,18 @@ def fold(found: Iterable[Found], gap: int) -> list[Found]:
     """Fold the foldable rows of one source (``gap`` in microseconds); the others pass. Sorted by offset."""
     items = sorted(found, key=lambda item: item.offset)
     kept: list[Found] = []
-    groups: dict[Hashable, list[Found]] = {}
+    groups: dict[tuple[str, Hashable], list[Found]] = {}
     for item, life in zip(items, _lives(items), strict=True):
         axis = axis_of(item)
         if axis is None:
             kept.append(item)
             continue
         content = content_of(item.row.table)(item.row)
-        alike = (type(item.row), item.mark, axis, life if axis in ("boot", "place") else None, content)
-        group = groups.setdefault(alike, [])
+        alike = (type(item.row), item.mark, life if axis in ("boot", "place") else None, content)
+        group = groups.setdefault((axis, alike), [])
         if not (group and _absorb(group[-1], item, axis, gap)):
             group.append(item)
-    for (_, _, axis, *_), group in groups.items():  # type: ignore[misc]
+    for (axis, _), group in groups.items():
         kept.extend(_closure(group, axis, gap) if len(group) > 1 else group)
     kept.sort(key=lambda item: item.offset)
     return kept

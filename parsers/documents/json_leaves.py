@@ -42,7 +42,7 @@ _OPEN: Final = -1  # no end in this piece
 # Arrays in which stores put their records.
 _HOLDS_RECORDS: Final = re.compile(
     rb'"(?:values|streams|result|results|hits|events|logEvents|entries|records|data|rows'
-    rb'|resourceLogs|scopeLogs|logRecords)"\s*:\s*\['
+    rb'|resourceLogs|scopeLogs|logRecords|dmesg)"\s*:\s*\['
 )
 # Arrays that are records themselves: a pair of time and line, a row of named fields.
 _IS_PAIR: Final = re.compile(

@@ -10,7 +10,7 @@ from typing import Final
 # Where the line stands. ``msg`` is the word of agents; only some stores use it.
 TEXT: Final = (
     *("MESSAGE", "message", "log", "_raw", "textPayload", "line", "_msg", "@message", "event.original"),
-    *("log.original", "body.stringValue", "short_message", "SyslogMessage"),
+    *("log.original", "body.stringValue", "full_message", "short_message", "SyslogMessage"),
 )
 # The device's own time before that of whoever received the line.
 TIME: Final = (
@@ -33,7 +33,7 @@ PROGRAM: Final = (
 TRANSPORT: Final = ("_TRANSPORT", "TRANSPORT", "transport", "systemd.transport", "__journal__transport")
 FACILITY: Final = (
     *("SYSLOG_FACILITY", "log.syslog.facility.code", "syslog_facility", "syslogfacility", "facility", "FACILITY"),
-    "Facility",
+    *("Facility", "fac"),
 )
 # Any of these says that the line is the output of a container.
 CONTAINER: Final = (

@@ -10,6 +10,7 @@
     {"Computer":"n1","Facility":"kern","SyslogMessage":"...","TimeGenerated":"..."}           Azure Monitor
     {"msg":"...","rawmsg":"...","timereported":"...","hostname":"n1","programname":"kernel"}  rsyslog, all of a message
     {"MESSAGE":"...","HOST":"n1","PROGRAM":"kernel","ISODATE":"..."}                          syslog-ng
+    {"pri":4,"time":77.000001,"msg":"..."}                                                    dmesg --json
 
 Whose time it is: what stands inside the line wins over what the store says. The time that a store keeps is the time of
 the event if nothing inside says one and the line came from the kernel, the journal, syslog or a file of a host. For the
@@ -29,7 +30,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from aftershock.parsers.clock import NO_CLOCK, SECOND, Reading
-from aftershock.parsers.envelopes.layer import FACILITIES, Layer
+from aftershock.parsers.envelopes.dmesg import peel_bracket
+from aftershock.parsers.envelopes.layer import FACILITIES, LEVELS, Layer
 from aftershock.parsers.envelopes.origin import LONGEST_STREAM, Members, member, says_kernel
 from aftershock.parsers.envelopes.record_names import (
     CONTAINER,
@@ -58,6 +60,8 @@ _DIGITS: Final = re.compile(r"-?\d{1,20}(?:\.\d{1,9})?")
 _ALMOST_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:[.,]\d{1,9})?) ?(UTC|GMT|Z|[+-]\d\d:?\d\d)?")
 # Labels as one string: in old pushes to Loki, and in VictoriaLogs.
 _LABELS: Final = re.compile(r'([A-Za-z_]\w{0,99})="((?:[^"\\]|\\.){0,400})"')
+# Larger numbers count from 1970.
+_LONGEST_UPTIME_S: Final = 1_000_000_000
 _PORT: Final = re.compile(r":\d{1,5}\Z")
 # Names of log streams that are hosts: of EC2, or one word with a number in it. Others name containers or dates.
 _EC2_HOST: Final = re.compile(r"(?:.*[/.])?(ip-\d{1,3}(?:-\d{1,3}){3})\b|(i-[0-9a-f]{8,17})(?:[/._-].*)?")
@@ -80,6 +84,8 @@ def peel_record(value: Any, around: Sequence[Members] = ()) -> Layer | None:
 
     ``around``: the members of the objects that hold it, the nearest first: labels of a Loki stream, of a log stream.
     """
+    if isinstance(value, dict) and {"pri", "time", "msg"} <= value.keys():
+        return _of_dmesg(value)
     record = _record_of(value)
     if record is None:
         return None
@@ -93,6 +99,25 @@ def peel_record(value: Any, around: Sequence[Members] = ()) -> Layer | None:
     if record.name == "stored" and not _is_stored(record.members, host, around):
         return None
     return _layer(record.name, text, facts, host)
+
+
+def _of_dmesg(value: Members) -> Layer | None:
+    """A record of ``dmesg --json``: its time is any of those that dmesg prints, the number is in seconds since boot."""
+    text, time, priority = value["msg"], value["time"], value["pri"]
+    if not isinstance(text, str):
+        return None
+    if isinstance(time, (int, float)) and 0 <= time < _LONGEST_UPTIME_S:
+        stamp = Layer("", b"", Reading("none", None, round(time * SECOND), None, 1, f"{time:.6f}"))
+    else:
+        printed = str(time).strip().strip("[]").encode("utf-8", "replace")
+        iso = iso_reading(printed)
+        stamp = Layer("", b"", iso) if iso else peel_bracket(b"[" + printed + b"]") or Layer("", b"")
+    facility, level = _number(value, "pri"), None
+    if facility is not None:
+        facility, level = facility >> 3, facility & 7
+    else:
+        facility, level = _facility((value,)), LEVELS.get(str(priority).encode("ascii", "replace"))
+    return Layer("dmesg", text.encode("utf-8", "surrogatepass"), stamp.reading, facility=facility, level=level)
 
 
 def _with_labels(facts: tuple[Members, ...]) -> tuple[Members, ...]:

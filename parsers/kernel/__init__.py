@@ -63,6 +63,7 @@ _CELL: Final = re.compile(rb"\|\s*\Z")
 _CODE: Final = re.compile(rb"(?:NVRM: ?|nvidia-nvswitch\d*: ?)S?Xid \([^()]{1,64}\): (\d{1,9})\b")
 # No log prints the time of day without seconds, unless the date stands before it: people do.
 _MINUTES: Final = re.compile(rb"(?i)[\[(]?\d{1,2}[:.]\d\d(?:am|pm|h)?[\])]?[,:]?")
+_SPEAKER: Final = re.compile(rb"(?i)<(?!(?:" + b"|".join(LEVELS) + rb")>)[a-z][\w-]{0,30}>:?")
 _DATE: Final = re.compile(rb"\[?\d{4}-\d\d-\d\d")
 _MOST_HEADER_BYTES: Final = 200
 # The stamp of a second record that was torn into the first: it ends where the driver's words begin.
@@ -162,7 +163,11 @@ def _read_events(
         if stamp is not None and stamp.group() and (number or _is_torn(line, before[: stamp.start()])):
             own = clocks_together(reading, unwrap(stamp.group() + b"-").reading)
         elif number == 0 and before and not _TORN_STAMP.fullmatch(before):
-            if not _is_header(before) or (_CELL.search(before) and b" | " in message[begin:]):
+            header = before
+            if stamp is not None and stamp.group():
+                header = before[: stamp.start()]  # the clock of the kernel is known, whatever stands around it
+                own = clocks_together(reading, unwrap(stamp.group() + b"-").reading)
+            if not _is_header(header) or (_CELL.search(before) and b" | " in message[begin:]):
                 return
             trust = "relayed"  # whatever wrote that header, it was not the kernel
         end = starts[number + 1].start() if number + 1 < len(starts) else len(message)
@@ -203,7 +208,9 @@ def _is_header(before: bytes) -> bool:
     if _NOTES.match(before) or (words and all(_LIST_MARK.fullmatch(word) for word in words)):
         return False
     for number, word in enumerate(words):
-        if _MINUTES.fullmatch(word) and not (number and _DATE.fullmatch(words[number - 1])):
+        if _SPEAKER.fullmatch(word):
+            return False
+        if _MINUTES.fullmatch(word) and not (number and _DATE.fullmatch(words[number - 1]) and words[-1][-1:] != b":"):
             return False
     return all(_HEADER_WORD.fullmatch(word) for word in words)
 

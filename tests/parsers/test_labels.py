@@ -62,6 +62,9 @@ def test_a_label_without_company_names_no_host(text: str) -> None:
         f"[12:30] {XID}\n",
         f"01/03/2026, 12:30 - Bob7: {XID}\n",
         f"[9:05 pm] bob7: {XID}\n",
+        f"[2026-03-01 12:30] bob7: {XID}\n",
+        f"12:30:05 <bob7> {XID}\n",
+        f"12:30:05 <bob7> {STAMPED}\n",
     ],
 )
 def test_what_people_quote_is_no_event(text: str) -> None:
@@ -71,6 +74,12 @@ def test_what_people_quote_is_no_event(text: str) -> None:
 @pytest.mark.parametrize("header", ["12:30:05", "2026-03-01 12:30", "[12:30:05.123]"])
 def test_a_clock_of_a_log_is_a_header(header: str) -> None:
     assert hosts_of(f"{header} {XID}\n") == [None]
+
+
+@pytest.mark.parametrize("header", ["2026-03-01 12:30:05 ", "12:30:05.123 gpu017 ", "[12:30:05]"])
+def test_the_clock_of_the_kernel_stands_in_an_envelope_that_is_not_known(header: str) -> None:
+    rows = [row for row in rows_of(f"{header}{STAMPED}\n") if isinstance(row, GpuError)]
+    assert [(row.uptime_s, row.trust) for row in rows] == [(77.000001, "relayed")]
 
 
 LINES = [f"gpu017: {STAMPED}", f"gpu018: {XID}", f"bob7: {XID}", "alice: is it dead?", "ok", "", f"line2: {XID}", XID]

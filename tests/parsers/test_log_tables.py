@@ -122,6 +122,27 @@ def test_records_of_syslog_daemons(record: dict[str, str]) -> None:
         assert facts_of(text, "time", "host", "trust") == [(AT, "n-1", "kernel")]
 
 
+def test_dmesg_in_json() -> None:
+    def dump(*times: object) -> str:
+        records = ",".join(f'{{"pri":4,"time":{json.dumps(time)},"msg":"{XID}"}}' for time in times)
+        return f'{{\n   "dmesg": [\n      {records}\n   ]\n}}\n'
+
+    assert detected(dump(77.5)).format == "log_export"
+    assert facts_of(dump(77.000001, 78.5), "time", "uptime_s", "trust") == [
+        (None, 77.000001, "kernel"),
+        (None, 78.5, "kernel"),
+    ]
+    assert facts_of(dump("2026-03-03T07:15:42,250000+00:00"), "time") == [(AT,)]
+    assert facts_of(dump("[Tue Mar  3 07:15:42 2026]", "x"), "time_local") == [("Tue Mar  3 07:15:42 2026",), (None,)]
+    by_user = dump(77.5).replace('"pri":4', '"fac":"user","pri":"warn"')
+    assert facts_of(by_user, "uptime_s", "trust") == [(77.5, "user")]
+
+
+def test_the_whole_of_a_message_before_its_beginning() -> None:
+    record = {"host": "n-1", "short_message": XID[:30], "full_message": XID, "timestamp": AT / 1e6}
+    assert facts_of(json.dumps(record), "time", "host", "message") == [(AT, "n-1", XID)]
+
+
 def test_an_array_of_bytes_within_text_within_json() -> None:
     entry = {"__REALTIME_TIMESTAMP": str(AT), "_TRANSPORT": "kernel", "MESSAGE": list(XID.encode()), "_HOSTNAME": "n-1"}
     compact = json.dumps(entry, separators=(",", ":"))
