@@ -37,6 +37,7 @@ _ECHO: Final = re.compile(r"\s*(?:\S{1,64}: )?(?:slurmstepd|slurmd|srun)\b|.{0,6
 _ECHO_FORMATS: Final = frozenset({"slurm_step", "slurmd"})
 
 T = TypeVar("T")
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -229,9 +230,9 @@ def error_us(row: Session | SchedulerEvent) -> int:
     return round((row.time_error_s or 0.0) * US)
 
 
-def grouped(items: Iterable[T], key: Callable[[T], Hashable]) -> dict[Hashable, list[T]]:
+def grouped(items: Iterable[T], key: Callable[[T], KeyT]) -> dict[KeyT, list[T]]:
     """Items by a key, groups and their members in the order in which they come."""
-    groups: dict[Hashable, list[T]] = defaultdict(list)
+    groups: dict[KeyT, list[T]] = defaultdict(list)
     for item in items:
         groups[key(item)].append(item)
     return groups

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from aftershock.pipeline.attempts import OPEN_STATES, SLURM, Record, error_us, is_echo
@@ -49,7 +50,7 @@ def conflicts_in(
         ]
         said += [(origin, value, error) for name, origin, value, error in told if name == column]
         if len(said) > 1:
-            text = _against(column, taken, said, lambda one, other, same=same: same(one, other, tolerance))
+            text = _against(column, taken, said, partial(same, tolerance))
             if text:
                 found.append(text)
     return found or None
@@ -83,44 +84,44 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _equal(one: Said, other: Said, _tolerance: int) -> bool:
+def _equal(_tolerance: int, one: Said, other: Said) -> bool:
     return bool(one[1] == other[1])
 
 
-def _users(one: Said, other: Said, _tolerance: int) -> bool:
+def _users(_tolerance: int, one: Said, other: Said) -> bool:
     # A number may be the id of the name.
     return bool(one[1] == other[1]) or one[1].isdigit() != other[1].isdigit()
 
 
-def _partitions(one: Said, other: Said, _tolerance: int) -> bool:
+def _partitions(_tolerance: int, one: Said, other: Said) -> bool:
     # A job may be submitted to several, and runs in one of them.
     return bool(set(one[1].split(",")) & set(other[1].split(",")))
 
 
-def _sets(one: Said, other: Said, _tolerance: int) -> bool:
+def _sets(_tolerance: int, one: Said, other: Said) -> bool:
     return set(one[1]) == set(other[1])
 
 
-def _hosts(one: Said, other: Said, _tolerance: int) -> bool:
+def _hosts(_tolerance: int, one: Said, other: Said) -> bool:
     # A source without a list of hosts prints none.
     return not one[1] or not other[1] or set(one[1]) == set(other[1])
 
 
-def _times(one: Said, other: Said, tolerance: int) -> bool:
-    return abs(one[1] - other[1]) <= tolerance + one[2] + other[2]
+def _times(tolerance: int, one: Said, other: Said) -> bool:
+    return bool(abs(one[1] - other[1]) <= tolerance + one[2] + other[2])
 
 
-def _states(one: Said, other: Said, _tolerance: int) -> bool:
+def _states(_tolerance: int, one: Said, other: Said) -> bool:
     pair = {one[1], other[1]}
     return len(pair) == 1 or "UNKNOWN" in pair
 
 
-def _exits(one: Said, other: Said, _tolerance: int) -> bool:
+def _exits(_tolerance: int, one: Said, other: Said) -> bool:
     # Accounting prints exit statuses above 128 less 128.
-    return one[1] == other[1] or (abs(one[1] - other[1]) == 128 and min(one[1], other[1]) > 0)
+    return bool(one[1] == other[1] or (abs(one[1] - other[1]) == 128 and min(one[1], other[1]) > 0))
 
 
-_COLUMNS: Final[tuple[tuple[str, Callable[[Said, Said, int], bool]], ...]] = (
+_COLUMNS: Final[tuple[tuple[str, Callable[[int, Said, Said], bool]], ...]] = (
     ("name", _equal),
     ("user", _users),
     ("work_dir", _equal),

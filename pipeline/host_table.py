@@ -51,7 +51,10 @@ def merge_hosts(rows: Iterable[Host], node_events: Iterable[NodeEvent] = ()) -> 
     """
     facts: dict[tuple[str | None, str], set[_Fact]] = defaultdict(set)
     undated: dict[tuple[str | None, str], set[tuple[tuple[str, str], ...]]] = defaultdict(set)
+    gone: dict[tuple[str | None, str], int] = {}
     for row in rows:
+        if row.host is not None and row.valid_to is not None:
+            gone[row.cluster, row.host] = max(row.valid_to, gone.get((row.cluster, row.host), row.valid_to))
         values = tuple((name, value) for name in ATTRIBUTES if (value := getattr(row, name)))
         if row.host is None or not values:
             continue
@@ -67,6 +70,10 @@ def merge_hosts(rows: Iterable[Host], node_events: Iterable[NodeEvent] = ()) -> 
     for key in sorted({*facts, *undated}, key=lambda pair: (pair[0] or "", pair[1])):
         spans = _spans(sorted(facts.get(key, ())))
         _add_undated(spans, sorted(undated.get(key, ())))
+        # A host that is gone may come back: what was found of it later is true too.
+        last = max((fact.time for fact in facts.get(key, ())), default=None)
+        if key in gone and spans and (last is None or last <= gone[key]):
+            spans[-1].end = gone[key]
         merged += [_row(key, span) for span in spans]
     return merged
 

@@ -42,13 +42,13 @@ class Roster:
                 continue
             span = row.valid_from, row.valid_to
             self._all[row.cluster][row.host].append(span)
-            for group in (row.partition or "").split(","):
-                if group:
-                    self._groups[row.cluster, group][row.host].append(span)
+            for pool in (row.partition or "").split(","):
+                if pool:
+                    self._groups[row.cluster, pool][row.host].append(span)
         self._configured = sorted(set(configured))
         self._seen: dict[tuple[str | None, str | None], set[str]] = defaultdict(set)
-        for cluster, group, host in seen:
-            self._seen[cluster, group].add(host)
+        for cluster, group, name in seen:
+            self._seen[cluster, group].add(name)
         self._down: dict[str, list[_Span]] = defaultdict(list)
         for exclusion in down:
             if exclusion.host and exclusion.how == "down":

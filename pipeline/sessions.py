@@ -342,7 +342,8 @@ def _set_basis(row: Session, attempt: Attempt, rows: Sequence[Session]) -> None:
     """How the times are known: as what gave the start, or what else gave the first time that is known."""
     timed = [r for r in rows if r.start_time is not None] or [r for r in rows if r.submit_time is not None]
     lines = sorted(attempt.events, key=lambda event: not is_start(event))
-    given: Session | SchedulerEvent | None = next(iter([*timed, *lines, *rows]), None)
+    known: list[Session | SchedulerEvent] = [*timed, *lines, *rows]
+    given = known[0] if known else None
     row.time_basis = given.time_basis if given else None
     row.time_error_s = given.time_error_s if given else None
     if row.time_basis == ASSUMED and attempt.confirmed:
