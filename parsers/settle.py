@@ -16,10 +16,11 @@ from aftershock.parsers.fold import fold
 from aftershock.parsers.formats import SECTION, Format, Found
 from aftershock.parsers.hosts import HostNames
 from aftershock.parsers.kernel.catalog import describe
+from aftershock.parsers.neighbours import fill_rows
 from aftershock.parsers.resolve import ClockRules, Resolved, SourceClock
 from aftershock.schemas.changes import Change
 from aftershock.schemas.columns import Row
-from aftershock.schemas.events import EventRow, GpuError, SchedulerEvent
+from aftershock.schemas.events import EventRow, GpuError, SchedulerEvent, TrainingEvent
 from aftershock.schemas.ids import stable_id
 from aftershock.schemas.provenance import Source
 from aftershock.schemas.sessions import Session
@@ -35,6 +36,7 @@ class SourceRules:
 
     source: its name in the tables. format: what it was recognised as. host: the host of lines that name none.
     cluster: as configured. burst_gap: microseconds between equal records of one burst, or None to fold nothing.
+    neighbours: whether training output without a clock takes its times from the lines around it.
     """
 
     source: str
@@ -44,6 +46,7 @@ class SourceRules:
     clock: ClockRules = field(default_factory=ClockRules)
     names: HostNames = field(default_factory=HostNames)
     burst_gap: int | None = None
+    neighbours: bool = False
 
 
 @dataclass
@@ -74,6 +77,8 @@ def settle_source(
     clock = SourceClock(readings, rules.clock, [mark.offset for mark in marks if mark.envelope == SECTION])
     rows = [_resolved(item, clock, rules) for item in items]
     clocks = [(item.reading, item.last or item.reading) for item in items]
+    if rules.neighbours and any(isinstance(row, (TrainingEvent, TrainingStep)) for row in rows):
+        fill_rows(rows, ((mark.offset, clock.resolve(mark.offset, mark.reading)) for mark in marks))
     return Settled(rows, _describe(rows, marks, clock, rules), clocks)
 
 

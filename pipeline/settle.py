@@ -60,6 +60,7 @@ class SettleRules:
             clock=ClockRules(zone or self.machine_zone, assumed=zone is None, year=year),
             names=HostNames(config.aliases),
             burst_gap=self.burst_gap,
+            neighbours=True,
         )
 
 
