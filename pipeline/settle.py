@@ -85,7 +85,7 @@ def settle_batches(source: str, batches: Iterable[pa.RecordBatch], rules: Settle
     own_rules = rules.for_source(source, got.format)
     own_format = format_named(got.format) if got.format else None
     if found and not got.marks and are_alone(found, own_format):
-        described = Source()
+        described = Source(source=source, format=got.format)
         rows, sessions = list[Row](), settle_sessions(found, own_rules, described)
     else:
         got.found = unpack(found).found

@@ -64,7 +64,7 @@ def test_both_ways(found: list[Found], zone: str | None, assumed: bool, cluster:
     batches = [batch for batch in pack(BlockResult(found=found), "s") if is_found(batch)]
     assert are_alone(batches, format_named("sacct"))
     by_row = settle_source(unpack(batches).found, [], rules, format_named)
-    described = Source()
+    described = Source(source="s", format="sacct")
     rows = [row for batch in settle_sessions(batches, rules, described) for row in rows_of(batch)]
     key = lambda row: row.sources[0]  # noqa: E731
     assert sorted(map(asdict, rows), key=lambda row: row["sources"]) == [
