@@ -77,6 +77,8 @@ def _grammars(fmt: Format) -> list[tuple[str, list[str], list[Sample]]]:
 
 def _shown(sample: Sample) -> Iterable[str]:
     """A sample line by line, and the rows that it gives."""
+    if sample.name:
+        yield f"    {sample.name}"
     yield from ("    | " + printable(line) for line in sample.text.splitlines())
     for row in sample.rows:
         fields = ", ".join(f"{key}={value!r}" for key, value in row.fields.items())

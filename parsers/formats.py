@@ -143,12 +143,14 @@ class Sample:
 
     title, url: what this shape of the format is and where it is documented, where the format has several; samples of
     one title stand together in the documentation.
+    name: of the file, for formats that read it.
     """
 
     text: str
     rows: tuple[Expect, ...]
     title: str = ""
     url: str = ""
+    name: str = ""
 
 
 def nothing_settled(found: list[Found]) -> list[Found]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from aftershock.parsers.blocks import Mark
 from aftershock.parsers.detect import Detected
-from aftershock.parsers.formats import Expect, Format, Found, LineFormat, Sample
+from aftershock.parsers.formats import DocumentFormat, Expect, Format, Found, LineFormat, Sample
 from aftershock.parsers.registry import line_formats
 from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.settle import SourceRules, settle_source
@@ -50,7 +50,7 @@ def problems_of(fmt: Format) -> list[str]:
 
 
 def _differences(sample: Sample, fmt: Format) -> Iterable[str]:
-    rows = rows_of_text(sample.text, fmt)
+    rows = rows_of_text(sample.text, fmt.of_file(sample.name) if isinstance(fmt, DocumentFormat) else fmt)
     if len(rows) != len(sample.rows):
         tables = ", ".join(row.table for row in rows) or "none"
         yield f"gives {len(rows)} rows ({tables}), expected {len(sample.rows)}"
