@@ -110,29 +110,29 @@ _QUOTED: Final = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _BETWEEN: Final = re.compile(r"\[[^\[\]]*\]|[\s;|]+")
 
 
-def hosts_cell(value: Any, separator: str | None = None) -> list[str] | None:
+def hosts_cell(value: Any, separator: str | None = None, most: int = CAP) -> list[str] | None:
     """Hosts, each once: a list, a host list of Slurm, names with a comma, semicolon, bar or blank between them.
 
     Raises:
-        HostListError: it is something else.
+        HostListError: it is something else, or stands for more than ``most`` hosts.
     """
     if isinstance(value, (list, tuple)):
-        return _expanded([text for item in value if (text := text_cell(item)) is not None])
+        return _expanded([text for item in value if (text := text_cell(item)) is not None], most)
     text = text_cell(value)
     if text is None:
         return None
     if _LIST.match(text):  # how data frames and JSON write a list into a cell
-        return _expanded([one or other for one, other in _QUOTED.findall(text)])
+        return _expanded([one or other for one, other in _QUOTED.findall(text)], most)
     if separator:
-        return _expanded([part.strip() for part in text.split(separator) if part.strip()])
+        return _expanded([part.strip() for part in text.split(separator) if part.strip()], most)
     text = _BETWEEN.sub(lambda mark: mark[0] if mark[0].startswith("[") else ",", text)
-    return expand_hosts(re.sub(r",{2,}", ",", text).strip(","))
+    return expand_hosts(re.sub(r",{2,}", ",", text).strip(","), most)
 
 
-def _expanded(terms: Sequence[str]) -> list[str]:
-    if len(terms) > CAP:
-        raise HostListError(f"host list stands for more than {CAP} hosts")
-    return expand_hosts(",".join(terms)) if terms else []
+def _expanded(terms: Sequence[str], most: int) -> list[str]:
+    if len(terms) > most:
+        raise HostListError(f"host list stands for more than {most} hosts")
+    return expand_hosts(",".join(terms), most) if terms else []
 
 
 _TIME: Final = re.compile(

@@ -9,12 +9,14 @@ from typing import Final
 from aftershock.parsers.clock import DAY, NO_CLOCK, ClockKind, Reading
 from aftershock.parsers.documents.cell_values import CellClock
 from aftershock.parsers.formats import Found, Refused
+from aftershock.parsers.hostlist import CAP
 from aftershock.parsers.hosts import HostNames
 from aftershock.schemas.changes import CHANGE_KINDS, Change
 
 # A list of hosts is a row for each. A table that lists a whole cluster this often means the cluster.
 MOST_ROWS: Final = 500_000
 _EXCERPT: Final = 512
+_LONGEST_TEXT: Final = 16 << 10
 _UTC: Final = frozenset({"epoch", "zoned"})
 _NAMES: Final = HostNames()
 
@@ -75,6 +77,11 @@ class ChangeRows:
         self._tool = tool
         self._made = 0
 
+    @property
+    def most_hosts(self) -> int:
+        """How many hosts the next list may stand for: there is always room for one."""
+        return max(1, min(CAP, MOST_ROWS - self._made))
+
     def refused(self, offset: int, raw: bytes, reason: str) -> Refused:
         """A refusal in the name of the format."""
         return Refused(offset, len(raw), f"{self._tool}: {reason}", raw[:_EXCERPT])
@@ -87,6 +94,7 @@ class ChangeRows:
         start, end, kind, problem = _span(told.start, told.end)
         if problem is not None:
             yield self.refused(offset, raw, problem)
+        told.text, told.verdict = (value and value[:_LONGEST_TEXT] for value in (told.text, told.verdict))
         hosts = told.hosts
         if hosts is not None:
             wrong = [host for host in hosts if _NAMES.of(host) is None]

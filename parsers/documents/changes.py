@@ -88,7 +88,7 @@ def _change(record: TableRecord, mapped: ColumnMap, rows: ChangeRows) -> Iterato
         planned = truth_cell(values.get("planned"))
     except ValueError as error:
         problems.append(f"planned is not read: {error}")
-    hosts, problem = _hosts(values.get("host"), mapped)
+    hosts, problem = _hosts(values.get("host"), mapped, rows.most_hosts)
     if problem is not None:
         # Without its hosts it would be about all of them.
         yield rows.refused(record.offset, record.raw, problem)
@@ -112,12 +112,12 @@ def _change(record: TableRecord, mapped: ColumnMap, rows: ChangeRows) -> Iterato
         yield rows.refused(record.offset, record.raw, said)
 
 
-def _hosts(value: object, mapped: ColumnMap) -> tuple[list[str] | None, str | None]:
+def _hosts(value: object, mapped: ColumnMap, most: int) -> tuple[list[str] | None, str | None]:
     """The hosts of a cell, None for all; and what is wrong with it."""
     if isinstance(value, str) and value.strip().lower() in ALL_HOSTS:
         return None, None
     try:
-        return hosts_cell(value, mapped.host_separator) or None, None
+        return hosts_cell(value, mapped.host_separator, most) or None, None
     except ValueError as error:
         return None, f"host is not read: {error}"
 

@@ -22,6 +22,7 @@ from aftershock.parsers.documents.change_row import ALL_HOSTS, ChangeRows, Told,
 from aftershock.parsers.documents.json_elements import Element
 from aftershock.parsers.documents.json_records import json_start, load_record, records_of, text_member
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sample, expect
+from aftershock.parsers.hostlist import CAP
 
 HOST_TAGS: Final = ("node", "host", "hostname", "instance")
 _MARKS: Final = (b'"timeEnd"', b'"tags"', b'"text"', b'"time"')
@@ -108,6 +109,8 @@ def _hosts(tags: list[str], names: tuple[str, ...]) -> list[str] | None:
             if separator and name.strip().lower() in lower:
                 found += hosts_cell(value) or []
                 break
+        if len(found) > CAP:
+            raise ValueError(f"tags that name more than {CAP} hosts")
     return list(dict.fromkeys(found)) or None
 
 

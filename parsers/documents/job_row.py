@@ -18,9 +18,16 @@ from aftershock.parsers.documents.cell_values import (
 )
 from aftershock.parsers.documents.table_records import TableRecord
 from aftershock.parsers.formats import Found, Refused
+from aftershock.parsers.hostlist import CAP, HostListError
 from aftershock.parsers.slurm_words import exit_pair, job_state
 from aftershock.schemas.sessions import SESSION_STATES, Session
 
+# Hosts that the lists of a table may stand for: some, and more with each byte of it. A job of a thousand hosts needs
+# ten for each byte of its row.
+FREE_HOSTS: Final = 1_000_000
+HOSTS_PER_BYTE: Final = 16
+# Names and commands are kept to this length.
+_LONGEST_TEXT: Final = 4096
 _EXCERPT: Final = 512
 _TIMES: Final = ("end_time", "start_time", "submit_time")
 _UTC: Final = frozenset({"epoch", "zoned"})
@@ -60,17 +67,30 @@ class JobRows:
     """Makes sessions of the rows of one table."""
 
     def __init__(self, mapped: ColumnMap) -> None:
+        self._allowed = FREE_HOSTS
         self._words = _WORDS | dict(mapped.words)
         self._separator = mapped.host_separator
         self._unit, self._format = mapped.time_unit, mapped.time_format
 
     def of(self, record: TableRecord) -> Iterator[Found | Refused]:
         """The session of a row, and a refusal for each of its cells that cannot be read (that column is then null)."""
+        self._allowed += HOSTS_PER_BYTE * len(record.raw)
         yield from _session(_Row(record.values, self), record)
 
     def hosts(self, value: Any) -> list[str] | None:
-        """A cell as hosts."""
-        return hosts_cell(value, self._separator)
+        """A cell as hosts.
+
+        Raises:
+            HostListError: it is no list of hosts, or the lists of the table stand for too many.
+        """
+        try:
+            hosts = hosts_cell(value, self._separator, min(CAP, self._allowed))
+        except HostListError:
+            if self._allowed < CAP:
+                raise HostListError("lists that stand for more hosts than the size of the table allows") from None
+            raise
+        self._allowed -= len(hosts or ())
+        return hosts
 
     def time(self, value: Any) -> CellClock | None:
         """A cell as a time."""
@@ -157,7 +177,8 @@ class _Row:
 
     def text(self, column: str) -> str | None:
         """A cell as text."""
-        return text_cell(self._values.get(column))
+        text = text_cell(self._values.get(column))
+        return text if text is None or len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT]
 
     def cell(self, column: str, read: Callable[[Any], T | None]) -> T | None:
         """A cell as ``read`` reads it, None if it cannot."""

@@ -119,6 +119,19 @@ def test_running_jobs_have_no_end():
     assert (one.end_time, one.duration_s) == (None, 50.0)
 
 
+def test_short_lists_of_very_many_hosts_are_bounded_over_the_table():
+    lines = "".join(row(job_id=str(i), hosts='"n[1-60000]"') + "\n" for i in range(60))
+    found = sessions(HEADER + lines)
+    assert len(found) == 60
+    assert 10 < sum(s.hosts is not None for s in found) < 25
+    assert "stand for more hosts than the size of the table allows" in refusals(HEADER + lines)[-1]
+
+
+def test_long_texts_are_cut():
+    (one,) = sessions(HEADER + row(user="u" * 10_000))
+    assert one.user == "u" * 4096
+
+
 def test_exit_codes():
     assert [(s.exit_code, s.exit_signal) for s in sessions(HEADER + row(exit_code="1:9"))] == [(1, 9)]
     assert [(s.exit_code, s.exit_signal) for s in sessions(HEADER + row(exit_code="-7"))] == [(-7, None)]
