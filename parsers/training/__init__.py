@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from aftershock.parsers.envelopes.layer import clocks_together
-from aftershock.parsers.formats import LOOKAHEAD, Found, Head, Line, LineFormat, Refused
+from aftershock.parsers.formats import LOOKAHEAD, Envelope, Found, Head, Line, LineFormat, Refused
 from aftershock.parsers.kernel.rules import literal
 from aftershock.parsers.scan import PatternScanner
 from aftershock.parsers.training.prefixes import Prefix, peel_all
@@ -55,7 +55,7 @@ def _read_text(line: Line, text: bytes, rest: bytes) -> Iterator[Found]:
     hits = sorted({number for _, number in _words().hits(text)})
     if not hits:
         return
-    prefix = peel_all(text, line.envelope.reading, line.envelope.host)
+    prefix = _prefix(text, line.envelope)
     said = Said(line, prefix, rest)
     done: set[str] = set()
     for number in hits:
@@ -68,6 +68,15 @@ def _read_text(line: Line, text: bytes, rest: bytes) -> Iterator[Found]:
                 yield _found(line, row, prefix, rule.mark)
             if rule.only and rule.only in done:
                 break
+
+
+def _prefix(text: bytes, envelope: Envelope) -> Prefix:
+    host = envelope.host
+    if host is None or not host.isdigit():
+        return peel_all(text, envelope.reading, host)
+    # The label of a task looks like that of a host to those who know no ranks.
+    prefix = peel_all(text, envelope.reading)
+    return prefix._replace(task=int(host[:9]), label=f"{host}: ".encode() + prefix.label)
 
 
 def _rows(made: Made | Told | Iterable[Made | Told] | None) -> Iterable[Made | Told]:
@@ -101,7 +110,7 @@ def _found(line: Line, made: Made | Told, prefix: Prefix, mark: str) -> Found:
 
 def detects(head: Head) -> float:
     """How sure the head of a file is training output: by the records in it."""
-    hits = {number for _, number in _words().hits(head.data)}
+    hits = {number for _, number in _words().hits(head.data) if RULES[number].tells}
     steps = sum(1 for text in head.lines(200) if any(isinstance(found.row, TrainingStep) for found in _try(text)))
     return 0.9 if steps else 0.3 + 0.05 * min(10, len(hits)) if len(hits) > 1 else 0.0
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from aftershock.parsers.clock import Reading
+from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Line
 from aftershock.parsers.kernel.rules import literal
@@ -59,10 +60,27 @@ class Said:
 
     def below(self) -> Iterator[bytes]:
         """The next lines of the same writer, without prefixes; those of other ranks in between are left out."""
+        envelope = self.line.envelope
+        task = (envelope.host or "").isdigit()  # the label of a task is a prefix, not an envelope
         for text in self.rest.split(b"\n")[:MOST_BELOW]:
-            other = peel_all(text)
+            if envelope.names == ("plain",) or task:
+                other = peel_all(text)
+            else:
+                inner = self._unwrapped(text)
+                if inner is None:
+                    continue
+                other = peel_all(inner)
             if other.label == self.prefix.label:
                 yield other.message
+
+    def _unwrapped(self, text: bytes) -> bytes | None:
+        """A line out of the envelope that this one has; None if another host wrote it."""
+        envelope = self.line.envelope
+        if envelope.names[-1] == "label":  # not told from words where no record stands behind it
+            label = f"{envelope.host}:".encode()
+            return text[len(label) :] if text.startswith(label) else None
+        inner = unwrap(text)
+        return inner.message if inner.host == envelope.host else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +92,7 @@ class Rule:
     mark: what ``settle`` has to know. only: of the rules of one such group the first that gives a row is the last
         that is asked, for one line may speak of one fault in many words.
     scan: the literals that the scan looks for instead of the words, where those are too common by themselves.
+    tells: whether the words tell that a text is training output; those of any program's errors do not.
     """
 
     words: tuple[bytes, ...]
@@ -82,6 +101,7 @@ class Rule:
     mark: str = ""
     only: str = ""
     scan: tuple[bytes, ...] = ()
+    tells: bool = True
 
     def signatures(self) -> tuple[bytes, ...]:
         """The patterns of the scan."""

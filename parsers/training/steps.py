@@ -20,10 +20,14 @@ from aftershock.schemas.training import TrainingStep
 # A progress bar, which knows the step; values without a step, which belong to the last bar before them; and a line that
 # only accompanies the trainer's own, whose values go before those of this one.
 BAR, VALUES, WEAK = "bar", "values", "weak"
+# Behind ``values``: the bar that stands below them, as ``values#380/2724``.
+_BELOW: Final = "#"
 
 # Prints of one step by several ranks stand near each other: in time where they have a clock, else in the file.
 _NEAR_US: Final = 120 * SECOND
 _NEAR_BYTES: Final = 256 << 10
+# Ranks are at most so far apart.
+_TOGETHER_US: Final = 2 * SECOND
 # How many different steps may stand between two prints of one: many where both have a clock, few where they have none
 # and their ranks cannot be told apart.
 _OPEN_STEPS: Final = 64
@@ -47,6 +51,11 @@ class _Open:
     @property
     def row(self) -> TrainingStep:
         return step_of(self.item)
+
+
+def values_above(done: int, total: int) -> str:
+    """The mark of values without a step, above a bar that shows so much."""
+    return f"{VALUES}{_BELOW}{done}/{total}"
 
 
 def step_of(item: Found) -> TrainingStep:
@@ -73,6 +82,7 @@ class _Steps:
         self.bars: dict[str, TrainingStep] = {}
         self.totals: dict[str, int | None] = {}
         self.number = 0
+        self.highest = 0  # of the run that prints now
 
     def join(self, found: list[Found]) -> list[Found]:
         for item in found:
@@ -80,14 +90,16 @@ class _Steps:
                 self.beginnings.pop()
                 self.open.clear()
                 self.last.clear()
+                self.highest = 0
                 self.bars.clear()
             mark, writer = mark_of(item), writer_of(item)
             row = step_of(item)
             if mark == BAR:
                 self._bar(row, writer)
                 continue
+            mark, _, below = mark.partition(_BELOW)
             if mark == VALUES and row.step is None:
-                self._take_bar(row, writer)
+                self._take_bar(row, writer, below)
             self._add(item, row, writer, weak=mark == WEAK)
         return self.kept
 
@@ -98,23 +110,28 @@ class _Steps:
         if before is None or known is None or row.total_steps == known or before.total_steps != known:
             self.bars[writer] = row
 
-    def _take_bar(self, row: TrainingStep, writer: str) -> None:
+    def _take_bar(self, row: TrainingStep, writer: str, below: str) -> None:
+        """The step of the bar: of the one below, if it is the same bar: that is drawn when the values are printed."""
         bar = self.bars.get(writer)
-        if bar is None:
-            return
-        row.step = bar.step
-        row.total_steps = row.total_steps if row.total_steps is not None else bar.total_steps
-        row.step_time_s = row.step_time_s if row.step_time_s is not None else bar.step_time_s
-        self.totals[writer] = bar.total_steps
+        done, _, total = below.partition("/")
+        if bar is not None:
+            row.step = bar.step
+            row.total_steps = row.total_steps if row.total_steps is not None else bar.total_steps
+            row.step_time_s = row.step_time_s if row.step_time_s is not None else bar.step_time_s
+        if below and (bar is None or (int(total) == bar.total_steps and int(done) >= (bar.step or 0))):
+            row.step, row.total_steps = int(done), int(total)
+        self.totals[writer] = row.total_steps
 
     def _add(self, item: Found, row: TrainingStep, writer: str, *, weak: bool) -> None:
-        if mark_of(item) == VALUES and row.total_steps is not None:
-            self.totals[writer] = row.total_steps
         same = self.open.get(row.step)
         if same is not None and self._is_copy(same, item, row, writer):
             _merge(same.item, item, over=mark_of(same.item) == WEAK and not weak)
             same.writers.add(writer)
         else:
+            if row.step is not None and (same is not None or self.last.get(writer, -1) > row.step):
+                # A run came back to this step: what it had printed behind it will come again.
+                self.open = {step: held for step, held in self.open.items() if step is None or step < row.step}
+                self.highest = row.step
             self.open.pop(row.step, None)
             self.number += 1
             self.open[row.step] = _Open(item, self.number, {writer})
@@ -123,6 +140,7 @@ class _Steps:
             self.kept.append(item)
         if row.step is not None:
             self.last[writer] = row.step
+            self.highest = max(self.highest, row.step)
 
     def _is_copy(self, first: _Open, again: Found, row: TrainingStep, writer: str) -> bool:
         """Whether a step is printed once more, rather than reached once more after a restart."""
@@ -135,11 +153,12 @@ class _Steps:
             return False
         last = self.last.get(writer)
         if writer and writer in first.writers and last is not None and row.step is not None and last > row.step:
-            return False  # this writer had gone on, and comes back
+            # This writer had gone on, and comes back; or it stands for several ranks, which are never far apart.
+            return apart is not None and abs(apart) <= _TOGETHER_US and _agree(first.row, row)
         if _agree(first.row, row):
             return True
         # Ranks may print a loss of their own. A rank that was not there before belongs to a run that began anew.
-        there = last is not None or row.step is None or row.step >= max(self.last.values(), default=0)
+        there = last is not None or row.step is None or row.step >= self.highest
         return bool(writer) and writer not in first.writers and recent and there
 
 

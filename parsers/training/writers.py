@@ -12,9 +12,9 @@ _SIGN: Final = "@"
 
 def signed(mark: str, prefix: Prefix) -> str:
     """A mark with the writer; without one where the line does not tell it."""
-    writer = prefix.label.decode("latin-1") if prefix.label else ""
-    if not writer and (prefix.rank is not None or prefix.local_rank is not None):
-        writer = f"{prefix.host or ''}/{prefix.rank if prefix.rank is not None else ''}/{prefix.local_rank}"
+    writer = f"{prefix.host or ''}{prefix.label.decode('latin-1')}"
+    if not prefix.label and (prefix.rank is not None or prefix.local_rank is not None):
+        writer += f"/{prefix.rank if prefix.rank is not None else ''}/{prefix.local_rank}"
     return f"{mark}{_SIGN}{writer}" if writer else mark
 
 

@@ -19,14 +19,14 @@ from aftershock.parsers.training.rules import Match, Rule, Said, event, whole
 from aftershock.parsers.training.values import step_from
 from aftershock.schemas.training import TrainingStep
 
-_LINE: Final = re.compile(rb"\s+Train ([^:\n]{1,120}): ([^\s]{1,60})\s*\Z")
+_LINE: Final = re.compile(rb"\s*Train ([^:\n]{1,120}): ([^\s]{1,60})\s*\Z")
 _RATE: Final = re.compile(r"lr-[^/]{1,60}/group0")
 
 
 def _read_step(found: Match, said: Said) -> TrainingStep | None:
     values: dict[str, str] = {}
-    for raw in said.rest.split(b"\n")[:200]:
-        line = _LINE.match(raw)
+    for text in said.below():
+        line = _LINE.match(text)
         if line is None:
             break
         values[text_of(line[1]).lower()] = text_of(line[2])

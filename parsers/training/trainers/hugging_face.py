@@ -23,7 +23,7 @@ from aftershock.parsers.training.bars import bar_of
 from aftershock.parsers.training.marks import SUCCESS
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, event, number
 from aftershock.parsers.training.saves import NO_END
-from aftershock.parsers.training.steps import BAR, VALUES
+from aftershock.parsers.training.steps import BAR, VALUES, values_above
 from aftershock.parsers.training.values import has_loss, step_from
 from aftershock.schemas.events import TrainingEvent
 from aftershock.schemas.training import TrainingStep
@@ -57,26 +57,23 @@ def _read_dict(found: Match, said: Said) -> TrainingStep | TrainingEvent | Told 
     if not has_loss(values) or not (_BESIDE & values.keys()):
         return None
     row = step_from(values)
-    if row.step is None:
-        _take_bar_below(row, said)
-    return row
+    return row if row.step is not None else Told(row, None, _mark_of_bar_below(said))
 
 
-def _take_bar_below(row: TrainingStep, said: Said) -> None:
-    """Take the step from the bar that is drawn again as soon as the values are written."""
+def _mark_of_bar_below(said: Said) -> str | None:
+    """The bar that is drawn again as soon as the values are written, if it stands there."""
     for text in said.below():
-        if not text.strip():
+        # Below a line with carriage returns the parts are not cut yet.
+        first = next((part for part in text.split(b"\r") if part.strip()), None)
+        if first is None:
             continue
-        found = TQDM.match(text)
-        if found is None and b"\r" in text:  # below a line with carriage returns its parts are not cut yet
-            parts = [part for part in text.split(b"\r") if part.strip()]
-            found = TQDM.match(parts[0].strip()) if parts else None
+        found = TQDM.match(first.strip())
         if found is not None:
             bar = bar_of(found)
             if bar.about.lower() in _TRAINING and bar.done:
-                row.step, row.total_steps = bar.done, row.total_steps or bar.total
-                row.step_time_s = row.step_time_s if row.step_time_s is not None else bar.seconds
-        return
+                return values_above(bar.done, bar.total)
+        return None
+    return None
 
 
 def _read_bar(found: Match, _said: Said) -> TrainingStep | None:

@@ -24,19 +24,20 @@ from aftershock.parsers.training.values import step_from
 from aftershock.schemas.training import TrainingStep
 
 _LR: Final = re.compile(r"optim/lr(?: \(group 0\)|/group0)?")
+# What stands below a head, and nothing else that trainers print: a name of several parts.
+_VALUE: Final = re.compile(rb"([A-Za-z][^=\n]{0,60}/[^=\n]{1,120})=([^\s=]{1,40})")
 # ``throughput/total tokens=1.234T``: what is as large as this is rounded.
 _ROUNDED: Final = re.compile(r"[\d.,]+[BTPE]")
 
 
 def _read_step(found: Match, said: Said) -> TrainingStep:
     values = {}
-    # A value of the last step may be glued before a head; those of this one stand below it without any prefix.
-    for raw in said.rest.split(b"\n")[:200]:
-        line = raw.strip()
-        if not raw[:1].isspace() or b"=" not in line or line.startswith(b"["):
+    for line in said.below():
+        pair = _VALUE.fullmatch(line.rstrip())
+        if pair is None:
             break
-        name, _, value = text_of(line).rpartition("=")
-        values[name.lower()] = "" if _ROUNDED.fullmatch(value) else value
+        value = text_of(pair[2])
+        values[text_of(pair[1]).lower()] = "" if _ROUNDED.fullmatch(value) else value
     row = step_from({name: value for name, value in values.items() if name not in ("step", "iteration")})
     row.step, row.total_steps = whole(found["step"]), whole(found["total"])
     for name, value in values.items():
