@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
 from aftershock.parsers.clock import NO_CLOCK, Reading
 from aftershock.parsers.column_map import ColumnMap
 from aftershock.schemas.columns import Row
+
+if TYPE_CHECKING:
+    from aftershock.parsers.prometheus.columns import MetricsSource, SeriesBatch, Wanted
 
 
 class Envelope(NamedTuple):
@@ -204,6 +207,9 @@ class DocumentFormat:
     read_named: the same as ``read``, for a format of which part of the record is the name of its file (the path as
         given): a rank, a metric.
     read_columns: the same as ``read``, with many rows at once where it can; used where speed counts.
+    read_metrics: samples of metrics by columns: see ``prometheus.columns``. The main job asks it for the times that
+        events need, after it knows the events; ``read`` is for ``aftershock parse``.
+    is_folder: its input is a folder of files, recognised by what stands in it (``prometheus.folders``).
     """
 
     name: str
@@ -222,6 +228,8 @@ class DocumentFormat:
     binary: bool = False
     read_named: Callable[[BinaryIO, str], Iterator[Found | Refused | Mark]] | None = None
     read_columns: Callable[[BinaryIO], Iterator[Found | FoundColumns | Refused | Mark]] | None = None
+    read_metrics: Callable[[MetricsSource, Wanted], Iterator[SeriesBatch | Refused]] | None = None
+    is_folder: bool = False
 
     def mapped(self, column_map: ColumnMap | None) -> DocumentFormat:
         """This format for the tables that a map describes; itself if there is no map, or none for it."""
