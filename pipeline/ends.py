@@ -77,16 +77,21 @@ def _cancel_before(attempt: Attempt, closing: SchedulerEvent, rules: SessionRule
     return any(since <= time <= (closing.time or 0) for time in cancels)
 
 
+# Formats whose reason of an end is one, whatever its words: the site says so itself.
+SITE_TABLES: Final = frozenset({"job_table"})
+
+
 def end_reason(
     attempt: Attempt, row: Session, records: Sequence[Record], closing: SchedulerEvent | None, rules: SessionRules
 ) -> str | None:
     """Why it ended; ``records`` by trust."""
     if closing is None and row.end_reason is None:
         return None
-    reasons = [r.end_reason for _, r in records if r.end_reason]
-    reasons = [reason for reason in reasons if reason.strip().lower() not in _NO_REASON]
+    told = [(origin, r.end_reason) for origin, r in records if r.end_reason]
+    told = [(origin, reason) for origin, reason in told if reason.strip().lower() not in _NO_REASON]
     if attempt.placed and row.scheduler in (None, SLURM):
-        reasons = [reason for reason in reasons if _END_REASONS.search(reason)]
+        told = [(origin, reason) for origin, reason in told if origin in SITE_TABLES or _END_REASONS.search(reason)]
+    reasons = [reason for _, reason in told]
     if closing is not None and not reasons:
         reasons = [event.reason for event in _near_end(attempt, closing, rules) if event.reason]
     return next(iter(reasons), None)

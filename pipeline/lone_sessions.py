@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from aftershock.parsers.transit import origin_of, table_name
 from aftershock.pipeline.attempts import OPEN_STATES, UNPLACED_STATES, US, Attempt, SessionRules
-from aftershock.pipeline.ends import END_STATES, end_reason
+from aftershock.pipeline.ends import END_STATES, SITE_TABLES, end_reason
 from aftershock.pipeline.keys import job_keys
 from aftershock.pipeline.sessions import array_task_of, build_sessions
 from aftershock.schemas.batches import column_values
@@ -70,7 +70,7 @@ def lone_sessions(batch: pa.RecordBatch, rules: SessionRules) -> pa.RecordBatch:
     columns["job_id"] = pc.coalesce(_filled(columns["job_id"]), columns["raw_job_id"])
     placed = _mean_times(columns)
     _place(columns, placed, rules)
-    _end(columns, placed, rules)
+    _end(columns, placed, rules, origin_of(batch))
     _last(columns, placed)
     scheduler = build_sessions([(origin_of(batch), Session(job_id="0"))], [], rules).sessions[0].scheduler
     if scheduler:
@@ -114,14 +114,14 @@ def _place(columns: dict[str, pa.Array], placed: Bools, rules: SessionRules) -> 
     columns["designated_hosts"] = _only(columns["designated_hosts"], some["designated_hosts"])
 
 
-def _end(columns: dict[str, pa.Array], placed: Bools, rules: SessionRules) -> None:
+def _end(columns: dict[str, pa.Array], placed: Bools, rules: SessionRules, origin: str) -> None:
     """State and reason, where there is no log to tell them."""
     state = columns["state"]
     unsaid = ~_is_in(state, END_STATES) & _is_in(state, {None, "PENDING"})
     running = _known(columns["start_time"])
     known = pc.if_else(pa.array(running), "RUNNING", pc.if_else(pa.array(placed), "UNKNOWN", "PENDING"))
     columns["state"] = pc.if_else(pa.array(unsaid), known, state)
-    slurm = _is_in(columns["scheduler"], {None, "slurm"})
+    slurm = _is_in(columns["scheduler"], {None, "slurm"} if origin not in SITE_TABLES else set())
     reasons = columns["end_reason"].dictionary_encode()
     words = reasons.dictionary.to_pylist()
     told = [pa.array([_reason(word, attempt, rules) for word in words], pa.string()) for attempt in (_RAN, _WAITED)]

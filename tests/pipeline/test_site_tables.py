@@ -34,7 +34,10 @@ format = "changes"
 host = "where.node"
 start_time = "when"
 """
-JOBS = "JobNr;Von;Bis;Knoten;state\n7;2026-03-02 16:00:10;2026-03-02 17:00:10;gpu[1-2];Abbruch\n"
+JOBS = (
+    "JobNr;Von;Bis;Knoten;state;end_reason\n"
+    "7;2026-03-02 16:00:10;2026-03-02 17:00:10;gpu[1-2];Abbruch;the rack was moved\n"
+)
 
 
 def write(folder: Path) -> Path:
@@ -56,6 +59,7 @@ def test_tables_of_a_site_become_sessions_and_changes(run_job: RunJob, tmp_path:
     assert sorted(sessions) == ["6", "7", "9"]
     assert sessions["7"]["start_time"].isoformat() == "2026-03-02T07:00:10+00:00"
     assert (sessions["7"]["hosts"], sessions["7"]["state"]) == (["gpu1", "gpu2"], "CANCELLED")
+    assert (sessions["7"]["scheduler"], sessions["7"]["end_reason"]) == (None, "the rack was moved")
     assert (sessions["6"]["hosts"], sessions["9"]["hosts"]) == (["gpu1", "gpu2"], ["gpu9"])
     (change,) = result["changes"].table().to_pylist()
     assert (change["host"], change["kind"], change["time_basis"]) == ("gpu1", "maintenance", "zoned")
