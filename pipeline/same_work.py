@@ -162,21 +162,25 @@ class Candidates:
         return Look(session, number, _part_of(session.job_id), stem, command, shape, hosts)
 
     def keys(self, look: Look) -> list[Hashable]:
-        """What two sessions must share to be compared, the most specific first."""
-        return self._keys(look.part, look.session.name, look.session.work_dir, look.session.command)
+        """What two sessions must share to be compared."""
+        session = look.session
+        keys = self._keys(look.part, session.name, session.work_dir)
+        if look.command:
+            keys.append(("command", look.part, look.command))
+        if look.hosts and session.name:
+            keys.append(("host", look.part, session.name, min(look.hosts)))
+        return keys
 
-    def _keys(self, part: Hashable, name: str | None, folder: str | None, command: str | None) -> list[Hashable]:
+    def _keys(self, part: Hashable, name: str | None, folder: str | None) -> list[Hashable]:
+        """Those of the name and of the folder, the most specific first."""
         keys: list[Hashable] = []
-        stem = stem_of(name) if name else None
         if name:
             keys.append(("name", part, name))
         if folder:
-            if stem:
-                keys.append(("stem", part, folder, stem))
+            if name:
+                keys.append(("stem", part, folder, stem_of(name)))
             if len(self._names[folder]) <= self._rules.names_per_folder:
                 keys.append(("folder", part, folder))
-        if stem and command:
-            keys.append(("command", part, stem, shape_of(work_of(command))))
         return keys
 
     def span(self, session: Session) -> tuple[int, int]:
@@ -189,34 +193,33 @@ class Candidates:
         """The pairs of a later session, and itself if there were more than are compared."""
         job_id = session.job_id
         part = None if job_id is None or job_id.isdigit() else _part_of(job_id)
-        work = part, session.name, session.work_dir, session.command
+        work = part, session.name, session.work_dir
         shared = self._shared.get(work)
         if shared is None:
             keys = [key for key in self._keys(*work) if key in self._ends]
             shared = self._shared[work] = [(self._ends[key], self.index[key]) for key in keys]
-        if not shared:
-            return [], None
+        if session.command:
+            shared = shared + self._under("command", part, work_of(session.command))
         earliest, last = self.span(session)
-        later: Look | None = None
-        pairs: dict[int, Pair | None] = {}
-        cut = False
+        near = []
         for ends, members in shared:
-            found = 0
-            at = bisect_right(ends, last) - 1
-            while at >= 0 and ends[at] >= earliest:
-                earlier = members[at]
-                at -= 1
-                # Sessions that failed within their own second would find themselves or each other.
-                if earlier.number >= number:
-                    continue
-                if found == MOST_COMPARED:
-                    cut = True
-                    break
-                found += 1
-                if earlier.number not in pairs:
-                    later = later or self.look(number, session)
-                    pairs[earlier.number] = self.pair(earlier, later)
-        return [pair for pair in pairs.values() if pair is not None], later if cut else None
+            at = bisect_right(ends, last)
+            if at and ends[at - 1] >= earliest:
+                near.append((ends, members))
+        if not near:
+            return [], None
+        found = _Found(self, number, session)
+        cut = False
+        for ends, members in near:
+            cut = found.add(ends, members) or cut
+        if cut and session.name and session.hosts:
+            # Of a sweep those on the same host, however many there are.
+            for ends, members in self._under("host", part, session.name, min(session.hosts)):
+                found.add(ends, members)
+        return found.pairs, found.later if cut else None
+
+    def _under(self, *key: Hashable) -> list[tuple[list[int], list[Look]]]:
+        return [(self._ends[key], self.index[key])] if key in self._ends else []
 
     def pair(self, one: Look, other: Look) -> Pair | None:
         """What two sessions share, and how sure that makes it that the later one takes up the work of the earlier."""
@@ -276,6 +279,40 @@ class Candidates:
         if one.command == other.command:
             return rules.weight_command, 1.0
         return (rules.weight_command_shape, 1.0) if one.shape == other.shape else (0.0, rules.factor_command)
+
+
+class _Found:
+    """The pairs of one later session, as they are found under its keys."""
+
+    def __init__(self, candidates: Candidates, number: int, session: Session) -> None:
+        self._candidates = candidates
+        self._number = number
+        self._session = session
+        self._earliest, self._last = candidates.span(session)
+        self._compared: set[int] = set()
+        self.later: Look | None = None
+        self.pairs: list[Pair] = []
+
+    def add(self, ends: Sequence[int], members: Sequence[Look]) -> bool:
+        """Compare it with the latest of some that failed; whether there were more of them than are compared."""
+        at = bisect_right(ends, self._last) - 1
+        found = 0
+        while at >= 0 and ends[at] >= self._earliest:
+            earlier = members[at]
+            at -= 1
+            # Sessions that failed within their own second would find themselves or each other.
+            if earlier.number >= self._number:
+                continue
+            if found == MOST_COMPARED:
+                return True
+            found += 1
+            if earlier.number not in self._compared:
+                self._compared.add(earlier.number)
+                self.later = self.later or self._candidates.look(self._number, self._session)
+                pair = self._candidates.pair(earlier, self.later)
+                if pair is not None:
+                    self.pairs.append(pair)
+        return False
 
 
 def _same(one: int | None, other: int | None) -> bool:

@@ -74,18 +74,21 @@ def sweep(count: int, **more: Any) -> list[Session]:
     return [*first, *again]
 
 
-def test_sweep_is_paired_by_hosts() -> None:
-    found = pairs(link(*sweep(10)))
-    assert len(found) == 10
+@pytest.mark.parametrize("count", [10, 10 * MOST_COMPARED])
+def test_sweep_is_paired_by_hosts(count: int) -> None:
+    found = pairs(link(*sweep(count)))
+    assert len(found) == count
     assert all(str(10_000 + int(one.split("@")[0])) == other.split("@")[0] for one, other in found if one and other)
 
 
-def test_sweep_is_paired_by_what_it_varies() -> None:
+@pytest.mark.parametrize("count", [8, 5 * MOST_COMPARED])
+def test_sweep_is_paired_by_what_it_varies(count: int) -> None:
     rows = []
-    for n in range(8):
+    for n in range(count):
+        other = count - 1 - n
         rows.append(ran(str(n), 10, 60, submit=1, command=f"sbatch train.sh --lr {n}"))
-        rows.append(ran(str(100 + 7 - n), 300 + n, 900, submit=200, command=f"sbatch train.sh --lr {7 - n}"))
-    assert sorted(pairs(link(*rows))) == sorted((f"{n}@10", f"{100 + n}@{300 + 7 - n}") for n in range(8))
+        rows.append(ran(str(1000 + other), 300 + n, 900, submit=200, command=f"sbatch train.sh --lr {other}"))
+    assert sorted(pairs(link(*rows))) == sorted((f"{n}@10", f"{1000 + n}@{300 + count - 1 - n}") for n in range(count))
 
 
 def test_sweep_is_paired_by_size() -> None:
