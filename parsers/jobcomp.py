@@ -161,7 +161,7 @@ FORMAT: Final = LineFormat(
     url="https://slurm.schedmd.com/slurm.conf.html#OPT_JobCompType",
     tables=("sessions",),
     detects=detects,
-    signatures=(_SIGNATURE,),
+    signatures=(rb" UserId=",),
     read=read,
     samples=_SAMPLES,
     non_samples=(

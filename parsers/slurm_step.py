@@ -373,8 +373,9 @@ FORMAT: Final = LineFormat(
     aliases=("training",),
     detects=detects,
     signatures=(
-        rb"slurmstepd(?:-[\w.-]{1,64})?: error: (?:\*\*\* |Detected |[Ss]tep|[Jj]ob)",
-        rb"slurmd\[[\w.-]{1,64}\]: (?:error: )?\*\*\* ",
+        rb"\*\*\* (?:JOB|STEP) ",
+        rb": error: Detected ",
+        rb": error: (?:[Ss]tep|[Jj]ob)",
         rb"srun: (?:error: |job [0-9]|Job |Force |Terminating |sending )",
         rb"salloc: (?:error: |Granted |Pending |Relinq|Job )",
         rb"sbatch: error: ",

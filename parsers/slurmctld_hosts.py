@@ -33,7 +33,7 @@ SIGNATURES: Final = (
     rb"(?:Created|Updated) reservation=",
     rb"_slurm_rpc_(?:resv_delete|delete_reservation) complete for ",
     rb"Purging vestigial reservation ",
-    rb"Reservation \S{1,128} has no ",
+    rb" has no more jobs for ",
 )
 
 SHAPES: Final = Shapes()

@@ -23,7 +23,7 @@ Peel = Callable[[bytes], Layer | None]
 # Envelopes that hide their text from a scan of the bytes: a journal entry whose message is an array of numbers, and
 # lines that a container runtime cut into pieces (CRI says so, docker leaves out the line end).
 SIGNATURES: Final[tuple[bytes, ...]] = (
-    rb'"MESSAGE\\*" ?: ?\[',
+    rb'"MESSAGE(?:\\(?:\\\\)?)?" ?: ?\[',
     rb" std(?:out|err) P ",
     rb'(?:[^n]|[^\\]n)","stream":"std',
 )
