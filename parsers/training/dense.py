@@ -1,25 +1,29 @@
-"""Steps of Megatron-LM by the block: lines of exactly known shape, read by one pattern into columns.
+"""Steps of Megatron-LM by the block: lines of exactly known shape, read into columns without a look at each.
 
      [2026-03-01 10:20:30.123456] iteration       20/    1000 | consumed samples:         5120 | elapsed time per ...
      3: iteration      695/  115311 | consumed samples:      1841584 | consumed tokens:   3771564032 | elapsed time ...
 
-A log in which every line is a step is read many times as fast as line by line, with the same rows (a property test says
-so). What has any other shape is left to the rules of :mod:`aftershock.parsers.training.trainers.megatron`: another key,
-another order, a message glued to the line, a label of another kind.
+Lines of one length that differ in nothing but digits have their values in the same columns. One pattern reads the first
+of them; the others are compared with it as a whole, and their numbers are cut out of the same places. A log in which
+every line is a step is read many times as fast as line by line, with the same rows (a property test says so). What has
+any other shape is left to the rules of :mod:`aftershock.parsers.training.trainers.megatron`: another key, another
+order, a message glued to the line, a label of another kind.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import islice
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from aftershock.parsers.formats import FoundColumns
+
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
 
 
 class Dense(NamedTuple):
@@ -37,140 +41,226 @@ class Dense(NamedTuple):
 _WORD: Final = b"| consumed samples: "
 
 _FLOAT: Final = rb"-?\d{1,15}(?:\.\d{1,9})?(?:E[-+]\d\d)?"
-_DATE: Final = rb"20\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]) (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d"
-
-# The groups in their order. A pattern that begins with a newline is looked for at newlines only.
-_NAMES: Final = (
-    *("label", "time", "step", "total", "samples", "tokens", "millis", "seconds", "tflops", "rate", "loss", "norm"),
-    *("skipped", "nan", "tflops_behind"),
-)
+_DATE: Final = rb"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d"
 _LINE: Final = re.compile(
-    rb"\n((?: {0,6}\d{1,6}: ?)?(?:\[default\d{1,4}\]: ?)?)"
-    rb" ?(?:\[(" + _DATE + rb"(?:\.\d{6})?)\] )?iteration {1,8}(\d{1,12})/ {0,8}(\d{1,12}) \|"
-    rb" consumed samples: {1,12}(\d{1,15}) \|"
-    rb"(?: consumed tokens: {1,12}(\d{1,18}) \|)?"
-    rb" elapsed time per iteration (?:\(ms\): (\d{1,12}\.\d)|\(s\): (\d{1,9}\.\d\d)) \|"
-    rb"(?: throughput per GPU \(TFLOP/s/GPU\): (\d{1,9}\.\d) \|)?"
-    rb" learning rate: (" + _FLOAT + rb") \|"
+    rb"(?P<label> {0,6}(?:\d{1,6}: ?)?(?:\[default(?P<local>\d{1,4})\]: ?)?)"
+    rb" ?(?:\[(?P<time>" + _DATE + rb"(?:\.\d{6})?)\] )?iteration {1,8}(?P<step>\d{1,12})/ {0,8}(?P<total>\d{1,12}) \|"
+    rb" consumed samples: {1,12}(?P<samples>\d{1,15}) \|"
+    rb"(?: consumed tokens: {1,12}(?P<tokens>\d{1,18}) \|)?"
+    rb" elapsed time per iteration (?:\(ms\): (?P<millis>\d{1,12}\.\d)|\(s\): (?P<seconds>\d{1,9}\.\d\d)) \|"
+    rb"(?: throughput per GPU \(TFLOP/s/GPU\): (?P<tflops>\d{1,9}\.\d) \|)?"
+    rb" learning rate: (?P<rate>" + _FLOAT + rb") \|"
     rb" global batch size: {1,5}\d{1,9} \|"
-    rb"(?: lm[ -]loss: (" + _FLOAT + rb") \|)?"
+    rb"(?: lm[ -]loss: (?P<loss>" + _FLOAT + rb") \|)?"
     rb"(?: loss scale: -?\d{1,15}\.\d \|)?"
-    rb"(?: grad norm: (" + _FLOAT + rb"|nan|inf) \|)?"
+    rb"(?: grad norm: (?P<norm>" + _FLOAT + rb"|nan|inf) \|)?"
     rb"(?: num zeros: \d{1,15}(?:\.\d)? \|)?"
     rb"(?: params norm: \d{1,12}\.\d{3} \|)?"
-    rb" number of skipped iterations: {1,3}(\d{1,9}) \|"
-    rb" number of nan iterations: {1,3}(\d{1,9}) \|"
-    rb"(?: samples per second: \d{1,12}\.\d{3} \| TFLOPs: (\d{1,9}\.\d\d) \|)?"
-    rb" ?(?=\r?\n)"
+    rb" number of skipped iterations: {1,3}(?P<skipped>\d{1,9}) \|"
+    rb" number of nan iterations: {1,3}(?P<nan>\d{1,9}) \|"
+    rb"(?: samples per second: \d{1,12}\.\d{3} \| TFLOPs: (?P<behind>\d{1,9}\.\d\d) \|)?"
+    rb" ?"
 )
-# Lines whose fields are turned into columns together: few enough to stay in the cache.
-_SLICE: Final = 2048
-_NUMBER_OF: Final = {name: number for number, name in enumerate(_NAMES)}
+# The shortest and the longest line that may have this shape.
+_SHORTEST, _LONGEST = 150, 800
+
+_INTS: Final = {
+    "step": "step",
+    "total_steps": "total",
+    "samples": "samples",
+    "tokens": "tokens",
+    "skipped": "skipped",
+    "nan": "nan",
+    "local_rank": "local",
+}
+_FLOATS: Final = {"learning_rate": "rate", "loss": "loss", "grad_norm": "norm"}
+# The first of these that a line has.
+_TFLOPS: Final = ("tflops", "behind")
+
+# Lines that are read together: few enough to stay in the cache. Shapes that are tried on them: a log has a handful, for
+# numbers grow by a digit now and then.
+_SLICE: Final = 4096
+_MOST_SHAPES: Final = 24
+# Times between these are in the years that a single line is read in: 2000 to 2099.
+_EARLIEST, _LATEST = 946_684_800_000_000, 4_102_444_800_000_000
 
 
-def dense_steps(block: bytes, base: int, begin: int = 0, end: int | None = None) -> Dense | None:
-    """The steps of all lines of known shape that begin behind the first newline of ``block[begin:end]`` and end before
-    the last one. None if there are none, or if what they print is no number or date after all: then nothing was read.
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A line of which any digit may be another one, and where its values stand; ``read``: whether it is a step at all.
+
+    lowest: each byte, digits as 0; above: how much larger it may be, which is 9 for digits.
+    """
+
+    line: bytes
+    lowest: Bytes
+    above: Bytes
+    places: dict[str, tuple[int, int]]
+    read: bool
+
+    @staticmethod
+    def of(line: bytes) -> _Shape:
+        data = np.frombuffer(line, dtype=np.uint8)
+        digit = (data >= 48) & (data <= 57)
+        lowest, above = np.where(digit, np.uint8(48), data), np.where(digit, np.uint8(9), np.uint8(0))
+        found = _LINE.fullmatch(line)
+        places = {} if found is None else {name: found.span(name) for name, value in found.groupdict().items() if value}
+        return _Shape(line, lowest, above, places, found is not None)
+
+    def fits(self, rows: Bytes) -> npt.NDArray[np.bool_]:
+        """Which lines have this shape."""
+        fits: npt.NDArray[np.bool_] = ((rows - self.lowest) <= self.above).all(axis=1)
+        return fits
+
+
+@dataclass(slots=True)
+class _Group:
+    """Lines of one shape: their numbers within the slice, and their columns."""
+
+    lines: Ints
+    columns: dict[str, pa.Array] = field(default_factory=dict)
+
+
+def dense_steps(block: bytes, base: int) -> Dense | None:
+    """The steps of known shape among the lines that begin behind the first newline of ``block`` and end before its last
+    one. None if there are none.
 
     base: offset of the block in its file.
     """
-    end = len(block) if end is None else end
-    if block.find(_WORD, begin, end) < 0:
+    if _WORD not in block:
         return None
-    starts: list[int] = []
-    stops: list[int] = []
+    data = np.frombuffer(block, dtype=np.uint8)
+    newlines = np.flatnonzero(data == 10).astype(np.int64)
+    starts, ends = newlines[:-1] + 1, newlines[1:]
+    ends = ends - (data[ends - 1] == 13)
+    lengths = ends - starts
+    likely = np.flatnonzero((lengths >= _SHORTEST) & (lengths <= _LONGEST))
+    starts, lengths = starts[likely], lengths[likely]
+    shapes: dict[int, list[_Shape]] = {}
     parts: list[dict[str, pa.Array]] = []
-    lines = _LINE.finditer(block, begin, end)
-    while some := list(islice(lines, _SLICE)):
-        starts += [found.start() for found in some]
-        stops += [found.end() for found in some]
-        try:
-            parts.append(_columns(list(zip(*(found.groups() for found in some), strict=True))))
-        except pa.ArrowInvalid:
-            return None
+    taken: list[Ints] = []
+    for first in range(0, len(starts), _SLICE):
+        some = slice(first, first + _SLICE)
+        groups = _groups_of(block, data, starts[some], lengths[some], shapes)
+        if groups:
+            lines = np.concatenate([group.lines for group in groups])
+            order = np.argsort(lines, kind="stable")
+            parts.append(_in_order(groups, order))
+            taken.append(lines[order] + first)
     if not parts:
         return None
-    at = np.array(starts, dtype=np.int64) + 1
+    which = np.concatenate(taken)
     columns = {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
+    at = starts[which]
     columns["@offset"] = pa.array(at + base)
-    return Dense(FoundColumns("training_steps", len(at), columns), _runs(at, np.array(stops, dtype=np.int64)))
+    return Dense(FoundColumns("training_steps", len(which), columns), _runs(at, at + lengths[which]))
 
 
-def _columns(groups: Sequence[tuple[bytes | None, ...]]) -> dict[str, pa.Array]:
-    def column(name: str, kind: pa.DataType) -> pa.Array:
-        values = groups[_NUMBER_OF[name]]
-        if values[0] is None and not any(values):
-            return pa.nulls(len(values), kind)
-        return pa.array(values, pa.binary()).cast(pa.string()).cast(kind)
+def _groups_of(block: bytes, data: Bytes, starts: Ints, lengths: Ints, shapes: dict[int, list[_Shape]]) -> list[_Group]:
+    groups = []
+    for length in np.unique(lengths).tolist():
+        left = np.flatnonzero(lengths == length)
+        rows = np.lib.stride_tricks.sliding_window_view(data, length)[starts[left]]
+        known = shapes.setdefault(length, [])
+        for number in range(_MOST_SHAPES):
+            if number == len(known):
+                at = int(starts[left[0]])
+                known.append(_Shape.of(block[at : at + length]))
+            fits = known[number].fits(rows)
+            if not fits.any():
+                continue
+            whole = bool(fits.all())
+            group = _read(known[number], left if whole else left[fits], rows if whole else rows[fits])
+            if group is not None:
+                groups.append(group)
+            if whole:
+                break
+            left, rows = left[~fits], rows[~fits]
+    return groups
 
+
+def _read(shape: _Shape, lines: Ints, rows: Bytes) -> _Group | None:
+    """The columns of lines of one shape; None if it is no step, or if one has a date that there is not."""
+    if not shape.read:
+        return None
+    count = len(lines)
+
+    def column(name: str | None, kind: pa.DataType) -> pa.Array:
+        place = None if name is None else shape.places.get(name)
+        return pa.nulls(count, kind) if place is None else _strings(rows[:, slice(*place)]).cast(kind)
+
+    columns = {name: column(printed, pa.int64()) for name, printed in _INTS.items()}
+    columns |= {name: column(printed, pa.float64()) for name, printed in _FLOATS.items()}
+    columns["tflops_per_gpu"] = column(next((n for n in _TFLOPS if n in shape.places), None), pa.float64())
     millis = column("millis", pa.float64())
-    tflops = pc.coalesce(column("tflops", pa.float64()), column("tflops_behind", pa.float64()))
-    times = column("time", pa.string())
-    columns = {
-        "step": column("step", pa.int64()),
-        "total_steps": column("total", pa.int64()),
-        "samples": column("samples", pa.int64()),
-        "tokens": column("tokens", pa.int64()),
-        "step_time_s": pc.coalesce(_seconds(millis), column("seconds", pa.float64())),
-        "tflops_per_gpu": tflops,
-        "learning_rate": column("rate", pa.float64()),
-        "loss": column("loss", pa.float64()),
-        "grad_norm": column("norm", pa.float64()),
-        "skipped": column("skipped", pa.int64()),
-        "nan": column("nan", pa.int64()),
-    }
-    count = len(times)
+    columns["step_time_s"] = _seconds(millis) if "millis" in shape.places else column("seconds", pa.float64())
+    columns["local_rank"] = columns["local_rank"].cast(pa.int32())
     columns["copies"] = pa.repeat(pa.scalar(1, pa.int32()), count)
-    columns |= _clocks(times)
-    labels = groups[0]
-    columns["local_rank"] = pa.array(
-        [_local_rank(label) for label in labels] if any(labels) else [None] * count, pa.int32()
-    )
-    columns["@mark"] = (
-        pa.array([f"@{label.decode('latin-1').lstrip(' ')}" if label else "" for label in labels], pa.string())
-        if any(labels)
-        else pa.repeat(pa.scalar("", pa.string()), count)
-    )
-    return columns
+    try:
+        columns |= _clocks(shape, rows)
+    except pa.ArrowInvalid:
+        return None
+    columns["@mark"] = _marks(shape, rows)
+    return _Group(lines, columns)
 
 
-def _local_rank(label: bytes | None) -> int | None:
-    _, role, rest = (label or b"").partition(b"[default")
-    return int(rest.partition(b"]")[0]) if role else None
+def _strings(cells: Bytes) -> pa.Array:
+    """A column of cells of one width, which hold nothing but ASCII."""
+    count, width = cells.shape
+    offsets = np.arange(0, (count + 1) * width, width or 1, dtype=np.int32)[: count + 1]
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(cells)))
 
 
 def _seconds(millis: pa.Array) -> pa.Array:
     """Milliseconds of one decimal as the seconds that the same digits print: ``19932.4`` is 19.9324."""
-    if millis.null_count == len(millis):
-        return millis
-    tenths = np.rint(millis.to_numpy(zero_copy_only=False) * 10)
-    return pa.array(tenths / 10_000, mask=np.asarray(millis.is_null()))
+    return pa.array(np.rint(millis.to_numpy() * 10) / 10_000)
 
 
-def _clocks(times: pa.Array) -> dict[str, Any]:
-    count = len(times)
-    if times.null_count == count:
+def _clocks(shape: _Shape, rows: Bytes) -> dict[str, pa.Array]:
+    count = len(rows)
+    place = shape.places.get("time")
+    if place is None:
         return {
             "@kind": pa.repeat(pa.scalar("none"), count),
             "@wall": pa.nulls(count, pa.int64()),
             "@resolution": pa.repeat(pa.scalar(1, pa.int64()), count),
-            "@text": times,
+            "@text": pa.nulls(count, pa.string()),
         }
-    there = times.is_valid()
-    fine = pc.equal(pc.binary_length(times), len("2026-03-01 10:20:30.123456"))
+    text = _strings(rows[:, slice(*place)])
+    wall = text.cast(pa.timestamp("us")).cast(pa.int64())
+    walls = wall.to_numpy()
+    if walls.min() < _EARLIEST or walls.max() >= _LATEST:
+        raise pa.ArrowInvalid("a year that no log is of")
+    resolution = 1_000_000 if place[1] - place[0] == len("2026-03-01 10:20:30") else 1
     return {
-        "@kind": pc.if_else(there, "local", "none"),
-        "@wall": times.cast(pa.timestamp("us")).cast(pa.int64()),
-        "@resolution": pc.if_else(pc.and_kleene(there, pc.invert(pc.fill_null(fine, True))), 1_000_000, 1),
-        "@text": times,
+        "@kind": pa.repeat(pa.scalar("local"), count),
+        "@wall": wall,
+        "@resolution": pa.repeat(pa.scalar(resolution, pa.int64()), count),
+        "@text": text,
     }
 
 
-def _runs(
-    starts: np.ndarray[Any, np.dtype[np.int64]], stops: np.ndarray[Any, np.dtype[np.int64]]
-) -> list[tuple[int, int]]:
+def _marks(shape: _Shape, rows: Bytes) -> pa.Array:
+    """The writers, as they stand in the marks of single rows."""
+    begin, end = shape.places.get("label", (0, 0))
+    begin += len(shape.line[begin:end]) - len(shape.line[begin:end].lstrip(b" "))
+    if begin == end:
+        return pa.repeat(pa.scalar(""), len(rows))
+    cells = np.full((len(rows), end - begin + 1), ord("@"), dtype=np.uint8)
+    cells[:, 1:] = rows[:, begin:end]
+    return _strings(cells)
+
+
+def _in_order(groups: list[_Group], order: Ints) -> dict[str, pa.Array]:
+    if len(groups) == 1:
+        return groups[0].columns
+    take = pa.array(order)
+    return {name: pa.concat_arrays([group.columns[name] for group in groups]).take(take) for name in groups[0].columns}
+
+
+def _runs(starts: Ints, stops: Ints) -> list[tuple[int, int]]:
     """Lines that follow each other as one run."""
     gaps = np.flatnonzero(starts[1:] > stops[:-1] + 2)
-    firsts = np.concatenate(([0], gaps + 1))
-    lasts = np.concatenate((gaps, [len(starts) - 1]))
+    firsts: Any = np.concatenate(([0], gaps + 1))
+    lasts: Any = np.concatenate((gaps, [len(starts) - 1]))
     return list(zip(starts[firsts].tolist(), stops[lasts].tolist(), strict=True))
