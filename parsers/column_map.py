@@ -1,7 +1,8 @@
 """How a site's own table names what a table of ours holds: columns, words, clocks. Comes from the configuration.
 
-The names of a map are those of the columns of ``sessions`` (format ``job_table``) and of ``changes``. What a map does
-not name is looked for under our own name. Published layouts have maps of their own, the presets.
+The names of a map are those of the columns of ``sessions`` (format ``job_table``), of ``changes``, and of
+``training_steps`` (format ``step_table``). What a map does not name is looked for under our own name. Published layouts
+have maps of their own, the presets.
 """
 
 from __future__ import annotations
@@ -53,6 +54,22 @@ CHANGE_COLUMNS: Final = (
     "text",
 )
 """What a table of changes may state: columns of ``changes``."""
+
+STEP_COLUMNS: Final = (
+    "step",
+    "time",
+    "total_steps",
+    "loss",
+    "grad_norm",
+    "learning_rate",
+    "step_time_s",
+    "tflops_per_gpu",
+    "samples",
+    "tokens",
+    "skipped",
+    "nan",
+)
+"""What a table of steps may state: columns of ``training_steps``."""
 
 TIME_UNITS: Final = ("s", "ms", "us", "ns")
 """What numbers that are times may count since 1970."""

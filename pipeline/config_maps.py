@@ -18,7 +18,15 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from aftershock.parsers.column_map import CHANGE_COLUMNS, JOB_COLUMNS, PRESETS, TIME_UNITS, ColumnMap, Value
+from aftershock.parsers.column_map import (
+    CHANGE_COLUMNS,
+    JOB_COLUMNS,
+    PRESETS,
+    STEP_COLUMNS,
+    TIME_UNITS,
+    ColumnMap,
+    Value,
+)
 from aftershock.pipeline.config_values import Wrong, kind_of, text_value
 from aftershock.schemas.changes import CHANGE_KINDS
 from aftershock.schemas.sessions import SESSION_STATES
@@ -28,10 +36,15 @@ MAP_KEYS: Final = ("preset", "columns", "states", "kinds", "values", "time_unit"
 # Formats that take a map, and the columns that it may name.
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "job_table": JOB_COLUMNS,
+    "step_table": STEP_COLUMNS,
     "changes": CHANGE_COLUMNS,
     "alertmanager": CHANGE_COLUMNS,
     "grafana_annotations": CHANGE_COLUMNS,
 }
+# The key under which the words of a table are told, and what they may mean; of steps there are none.
+_JOB_WORDS: Final = ("states", SESSION_STATES)
+_CHANGE_WORDS: Final = ("kinds", CHANGE_KINDS)
+_WORDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {"job_table": _JOB_WORDS, "step_table": ("", ())}
 _PATH = tuple[str, ...]
 
 
@@ -67,15 +80,16 @@ def column_map_of(table: Mapping[str, Any], format_name: str | None) -> tuple[st
         stated = f'not with "{format_name}"' if format_name else "and none is stated"
         text = f"{given[0]} in [[sources]] goes with the formats {', '.join(_COLUMNS)}; {stated}"
         raise WrongMap((given[0],), text)
-    return format_name, _map(table, format_name, "sessions" if format_name == "job_table" else "changes").over(base)
+    return format_name, _map(table, format_name).over(base)
 
 
-def _map(table: Mapping[str, Any], format_name: str, about: str) -> ColumnMap:
+def _map(table: Mapping[str, Any], format_name: str) -> ColumnMap:
     allowed = _COLUMNS[format_name]
-    key, words = ("states", SESSION_STATES) if about == "sessions" else ("kinds", CHANGE_KINDS)
-    other = "kinds" if key == "states" else "states"
-    if other in table:
-        raise WrongMap((other,), f'{other} in [[sources]] do not go with "{format_name}": it has {key}')
+    key, words = _WORDS.get(format_name, _CHANGE_WORDS)
+    for other in ("states", "kinds"):
+        if other in table and other != key:
+            has = f"it has {key}" if key else "it has neither states nor kinds"
+            raise WrongMap((other,), f'{other} in [[sources]] do not go with "{format_name}": {has}')
     unit = _optional(table, "time_unit", lambda value, path, title: _chosen(value, TIME_UNITS, path, title))
     return ColumnMap(
         columns=tuple(_section(table, "columns", allowed, _places)),
@@ -83,6 +97,7 @@ def _map(table: Mapping[str, Any], format_name: str, about: str) -> ColumnMap:
         words=tuple(
             (word.strip().lower(), meant)
             for word, meant in _section(table, key, None, lambda v, path, title: _chosen(v, words, path, title))
+            if key
         ),
         time_unit=unit,
         time_format=_optional(table, "time_format", _text),

@@ -42,7 +42,7 @@ VALIDATION: Final = frozenset(
 )
 STEP_NAMES: Final = STEPS
 
-_WHOLE: Final = frozenset({"total_steps", "samples", "tokens"})
+_WHOLE: Final = frozenset({"total_steps", "samples", "tokens", "skipped", "nan"})
 _MOST_STEP: Final = 2**63 - 1
 _LONGEST_NAME: Final = 256
 
@@ -58,8 +58,8 @@ class Known(NamedTuple):
 @lru_cache(maxsize=1)
 def _names() -> Mapping[str, Known]:
     names: dict[str, Known] = {}
-    for column, own in COLUMNS.items():
-        for rank, name in enumerate((*_OF_TRACKERS.get(column, ()), *own)):
+    for column in COLUMNS:
+        for rank, name in enumerate(names_of(column)):
             names.setdefault(name, Known(column, rank, name in _OF_MEGATRON))
     for name in VALIDATION:
         names[name] = Known("validation", 0, False)
@@ -79,6 +79,11 @@ def known(name: str) -> Known | None:
     if found is None and lower.startswith(_RATE_OF_OPTIMISER) and lower.count("/") <= 1:
         return Known("learning_rate", 99, False)
     return found
+
+
+def names_of(column: str) -> tuple[str, ...]:
+    """The names of a column in trackers and trainers, the surest first."""
+    return (*_OF_TRACKERS.get(column, ()), *COLUMNS.get(column, ()))
 
 
 def step_number(value: object) -> int | None:
