@@ -79,7 +79,7 @@ SAMPLES: Final = (
         "loss: 3.456\n"
         "Started an asynchronous checkpoint save for step 10\n"
         "completed step: 11, seconds: 1.210, TFLOP/s/device: 149.000, Tokens/s/device: 4500.100, total_weights: 65536, "
-        "loss: nan\n"
+        "loss: 3.455\n"
         "Completed eval after train step 11, loss=3.400, perplexity=29.964, total_weights=65536, avg_z_loss=0.000\n",
         (
             expect("training_steps", step=10, loss=3.456, step_time_s=1.2, tflops_per_gpu=150.123, tokens=None),
