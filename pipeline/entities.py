@@ -168,7 +168,7 @@ def _link_partition(keyed: tuple[int, Iterable[pa.RecordBatch]], rules: RetryRul
     requeues = [row for row in _rows(told) if isinstance(row, SchedulerEvent)]
     some = may_link([batch for batch in batches if table_name(batch) == Session.table], requeues, rules)
     sessions = [row for row in _rows(some.batches) if isinstance(row, Session)]
-    history = History(sessions, requeues, rules)
+    history = History(sessions, requeues, rules, some.names)
     linked = link(history)
     for batch in _done([*window.retries(linked.retries, sessions), *window.kept(linked.chains)]):
         yield beam.pvalue.TaggedOutput(DONE, batch)

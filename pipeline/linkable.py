@@ -1,23 +1,26 @@
 """What links are made of, column by column: sessions on their way to their lineages, without what nothing can link.
 
-Most owners of jobs lose no job to a fault in most of the time: what they ran is one chain with nothing, and is only
-counted.
+Most sessions follow no failure, and are one chain with nothing: they are only counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from aftershock.parsers.transit import lean_batch, rows_of
-from aftershock.pipeline.attempts import US
+from aftershock.pipeline.attempts import ASSUMED, US
 from aftershock.pipeline.changes import MOST_SLACK_S, ChangeRules, mark_planned
+from aftershock.pipeline.links import dependencies_in
+from aftershock.pipeline.near_failures import Bools, Near, near_failures
 from aftershock.pipeline.retry_rules import RetryRules
-from aftershock.pipeline.same_work import FAILED_ENDS
+from aftershock.schemas.batches import column_values
 from aftershock.schemas.changes import Change
 from aftershock.schemas.columns import TIMESTAMP
 from aftershock.schemas.events import SchedulerEvent
@@ -57,46 +60,64 @@ def linking_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Linkable:
-    """Sessions of owners of whom anything may be linked or excluded. ``placed``, ``first``, ``last``: how many
-    sessions of all owners got hosts, and the time that they cover."""
+    """Sessions of which anything may be linked or excluded. ``placed``, ``first``, ``last``: how many of all sessions
+    got hosts, and the time that they cover. ``names``: how many names the jobs of each folder have, by lineage."""
 
     batches: list[pa.RecordBatch]
     placed: int
     first: int | None
     last: int | None
+    names: dict[Hashable, dict[str, int]]
 
 
 def may_link(batches: Sequence[pa.RecordBatch], requeues: Iterable[SchedulerEvent], rules: RetryRules) -> Linkable:
-    """Leave out the owners who had no failure, no requeue, no stated retry and no list of hosts to leave out."""
-    ends = set(FAILED_ENDS) | {"REQUEUED"}
-    ends |= {"CANCELLED"} if rules.factor_cancelled else set()
-    ends |= {"COMPLETED"} if rules.factor_completed else set()
-    telling = pa.array(sorted(ends))
+    """Leave out sessions that are near no failure of the same work, of jobs that were placed once, and left no host
+    out."""
+    if not batches:
+        return Linkable([], 0, None, None, {})
+    table = pa.Table.from_batches([batch.replace_schema_metadata(None) for batch in batches])
     named = pa.array(sorted({event.session_id for event in requeues if event.session_id}), pa.string())
-    marks = [_tells(batch, telling, named) for batch in batches]
-    owners = [batch.column("user").filter(mark) for batch, mark in zip(batches, marks, strict=True)]
-    wanted = pc.unique(pa.chunked_array([pc.fill_null(owner, "") for owner in owners], pa.string()))
-    kept = []
-    for batch in batches:
-        found = batch.filter(pc.is_in(pc.fill_null(batch.column("user"), ""), value_set=wanted))
-        if found.num_rows:
-            kept.append(found)
-    return Linkable(kept, sum(map(_placed, batches)), *_span(batches))
+    near = near_failures(table, rules)
+    kept = table.filter(pa.array(near.rows | _tells(table, named)))
+    rows = [batch.replace_schema_metadata(batches[0].schema.metadata) for batch in kept.to_batches() if batch.num_rows]
+    return Linkable(rows, sum(map(_placed, batches)), *_span(batches), _names(table, near))
 
 
-def _tells(batch: pa.RecordBatch, ends: pa.Array, named: pa.Array) -> pa.Array:
-    marks = (
-        pc.is_in(batch.column("state"), value_set=ends),
-        pc.not_equal(batch.column("attempt"), 1),
-        pc.is_valid(batch.column("retry_of")),
-        pc.greater(pc.list_value_length(batch.column("excluded_hosts")), 0),
-        pc.match_substring(batch.column("command"), "after"),
-        pc.is_in(batch.column("session_id"), value_set=named),
-    )
-    found = pc.is_null(batch.column("attempt"))
+def _tells(table: pa.Table, named: pa.Array) -> Bools:
+    """Rows of which something follows by themselves."""
+    jobs = pc.coalesce(table["raw_job_id"], table["job_id"]).combine_chunks()
+    counted = pc.value_counts(jobs)
+    several = counted.field("values").filter(pc.greater(counted.field("counts"), 1))
+    marks = [
+        pc.is_in(table["state"], value_set=pa.array(["REQUEUED"])),
+        pc.not_equal(table["attempt"], 1),
+        pc.is_null(table["attempt"]),
+        pc.is_in(jobs, value_set=several),
+        pc.is_valid(table["retry_of"]),
+        pc.greater(pc.list_value_length(table["excluded_hosts"]), 0),
+        pc.match_substring(table["command"], "after"),
+        pc.is_in(table["session_id"], value_set=named),
+    ]
+    stated = pc.unique(table["retry_of"]).drop_null().to_pylist()
+    stated += [name for line in pc.unique(table["command"]).to_pylist() for name in dependencies_in(line)]
+    names = pa.array(sorted(set(stated)), pa.string())
+    marks += [pc.is_in(table[column], value_set=names) for column in ("session_id", "raw_job_id", "job_id")]
+    found = np.zeros(table.num_rows, np.bool_)
     for mark in marks:
-        found = pc.or_(found, pc.fill_null(mark, False))
+        found |= np.asarray(pc.fill_null(mark, False).to_numpy(zero_copy_only=False)).astype(np.bool_)
     return found
+
+
+def _names(table: pa.Table, near: Near) -> dict[Hashable, dict[str, int]]:
+    """How many names each folder has, of lineages with any row that is near a failure."""
+    columns = [table[name].filter(pa.array(near.rows)) for name in ("cluster", "scheduler", "user", "work_dir")]
+    assumed = pc.equal(pc.fill_null(table["time_basis"].filter(pa.array(near.rows)), ""), ASSUMED)
+    names: dict[Hashable, dict[str, int]] = defaultdict(dict)
+    values = [column_values(column.combine_chunks()) for column in (*columns[:3], assumed, columns[3])]
+    for *lineage, folder, count in zip(*values, near.names[near.rows].tolist(), strict=True):
+        if folder:
+            names[tuple(lineage)][folder] = count
+    return names
 
 
 def _placed(batch: pa.RecordBatch) -> int:

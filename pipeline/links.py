@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from aftershock.pipeline.attempts import REQUEUE_ENDS, SLURM, US, grouped
 from aftershock.pipeline.left_over import LeftOver
 from aftershock.pipeline.pairing import Edge, best_pairs
 from aftershock.pipeline.retry_rules import RetryRules, widest
-from aftershock.pipeline.same_work import FAILED_ENDS, Candidates, Look, Pair, lineage_of
+from aftershock.pipeline.same_work import FAILED_ENDS, Candidates, Look, Pair, lineage_of, retried_ends
 from aftershock.pipeline.sessions import array_task_of
 from aftershock.schemas.events import SchedulerEvent
 from aftershock.schemas.sessions import Session
@@ -26,6 +26,9 @@ _DEPENDENCY: Final = re.compile(r"(?:--dependency|-d)[= ]*\S{0,200}?after(?:noto
 # A pair that is barely sure enough still counts for more than none; what it fits by decides between equals.
 _BASE_GAIN: Final = 10_000
 _FIT_GAIN: Final = 40_000
+
+
+NamesInFolders = Mapping[Hashable, Mapping[str, int]]
 
 
 @dataclass(slots=True)
@@ -70,8 +73,16 @@ def is_placed(session: Session) -> bool:
 class History:
     """Sessions of one or more lineages, made ready to be linked under any rules."""
 
-    def __init__(self, sessions: Sequence[Session], requeues: Iterable[SchedulerEvent], rules: RetryRules) -> None:
+    def __init__(
+        self,
+        sessions: Sequence[Session],
+        requeues: Iterable[SchedulerEvent],
+        rules: RetryRules,
+        names: NamesInFolders | None = None,
+    ) -> None:
+        """``names``: how many names the jobs of each folder have, by lineage, if these are not all sessions."""
         self.rules = rules
+        self._names = names
         self.ordered = _ordered(sessions)
         self.decided: dict[str, tuple[int, str | None]] = {}  # by the session that it ended: when, and by whom
         for event in requeues:
@@ -80,6 +91,7 @@ class History:
                 before = self.decided.get(event.session_id, said)
                 self.decided[event.session_id] = (min(said[0], before[0]), before[1] or said[1])
         self.place = {id_of(session): number for number, session in enumerate(self.ordered)}
+        self.restarts: list[Link] = []  # that logs of the sessions tell of
         self._of_jobs = _several(self.ordered)
         self._naming = _naming(self.ordered)
         self._put_back_at_last = [id_of(s) for s in self.ordered if s.state == "REQUEUED"]
@@ -95,12 +107,15 @@ class History:
 
     def _jobs(self, rules: RetryRules) -> Jobs:
         """Requeues and restarts in place: the placements of each job that has several rows."""
-        jobs = Jobs()
+        jobs = Jobs(list(self.restarts))
+        restarted = {id_of(link.later) for link in self.restarts}
         for rows in self._of_jobs:
             last: Session | None = None
             for row in rows:
                 if is_placed(row):
-                    if last is not None and row.attempt == (last.attempt or 0) + 1 and row.attempt > 1:
+                    if id_of(row) in restarted:
+                        pass
+                    elif last is not None and row.attempt == (last.attempt or 0) + 1 and row.attempt > 1:
                         jobs.links.append(self._requeue(last, row, rules))
                         jobs.waiting.pop(id_of(last), None)
                     last = row
@@ -184,7 +199,7 @@ class History:
         if self._lineages is None:
             retried = {id_of(link.earlier) for link in jobs.links}
             requeued = {id_of(link.later) for link in jobs.links}
-            self._lineages = _pairs_of(self.ordered, retried, requeued, widest(self.rules))
+            self._lineages = _pairs_of(self.ordered, retried, requeued, widest(self.rules), self._names)
         return self._lineages
 
 
@@ -204,12 +219,17 @@ def _naming(ordered: Sequence[Session]) -> list[tuple[int, Session, str, str]]:
     """Sessions that name the job whose work they take up: place, session, the name, and the rule."""
     naming = []
     for number, later in enumerate(ordered):
-        command = later.command
         if later.retry_of:
             naming.append((number, later, later.retry_of, "stated"))
-        elif command and "after" in command and (found := _DEPENDENCY.search(command)):
-            naming.append((number, later, found[1], "dependency"))
+        elif later.command:
+            naming += [(number, later, name, "dependency") for name in dependencies_in(later.command)]
     return naming
+
+
+def dependencies_in(command: str | None) -> list[str]:
+    """The job that a submit line says it waits for the failure of."""
+    found = _DEPENDENCY.search(command) if command and "after" in command else None
+    return [found[1]] if found else []
 
 
 def _several(ordered: Sequence[Session]) -> list[list[Session]]:
@@ -230,23 +250,24 @@ def _reset_submit(earlier: Session, later: Session, rules: RetryRules) -> int | 
     return submit if submit is not None and end is not None and submit >= end - early else None
 
 
-def _pairs_of(ordered: Sequence[Session], retried: set[str], requeued: set[str], rules: RetryRules) -> list[_Lineage]:
-    ends = set(FAILED_ENDS)
-    ends |= {"CANCELLED"} if rules.factor_cancelled else set()
-    ends |= {"COMPLETED"} if rules.factor_completed else set()
-    failed = [s for s in ordered if s.state in ends and s.end_time is not None and is_placed(s)]
-    failed = [s for s in failed if s.session_id not in retried]
-    owners = grouped(failed, lineage_of)
-    if not owners:
+def _pairs_of(
+    ordered: Sequence[Session], retried: set[str], requeued: set[str], rules: RetryRules, names: NamesInFolders | None
+) -> list[_Lineage]:
+    ends = retried_ends(rules)
+    failed: dict[Hashable, list[tuple[int, Session]]] = defaultdict(list)
+    for number, s in enumerate(ordered):
+        if s.state in ends and s.end_time is not None and is_placed(s) and s.session_id not in retried:
+            failed[lineage_of(s)].append((number, s))
+    if not failed:
         return []
-    members: dict[Hashable, list[tuple[int, Session]]] = {key: [] for key in owners}
+    members: dict[Hashable, list[tuple[int, Session]]] = {key: [] for key in failed}
     for number, session in enumerate(ordered):
         own = members.get(lineage_of(session))
         if own is not None:
             own.append((number, session))
     lineages = []
-    for key, lost in owners.items():
-        candidates = Candidates(members[key], lost, rules)
+    for key, lost in failed.items():
+        candidates = Candidates(members[key], lost, rules, None if names is None else names.get(key, {}))
         found = _Lineage([], candidates, [])
         for number, session in members[key]:
             if session.start_time is None or session.attempt not in (None, 1) or session.session_id in requeued:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log1p
@@ -25,6 +25,14 @@ from aftershock.schemas.sessions import Session
 FAILED_ENDS: Final = frozenset(
     {"FAILED", "NODE_FAIL", "TIMEOUT", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED"}
 )
+
+
+def retried_ends(rules: RetryRules) -> frozenset[str]:
+    """Ends after which the rules look for a retry."""
+    more = (("CANCELLED", rules.factor_cancelled), ("COMPLETED", rules.factor_completed))
+    return FAILED_ENDS.union(state for state, factor in more if factor)
+
+
 # How many of the sessions that failed under one key are compared with a later one.
 MOST_COMPARED: Final = 12
 # What people and launchers append to the name of a further try: `-retry2`, `_attempt_3`, `_v3`, `.2`, `(2)`.
@@ -120,6 +128,15 @@ def lineage_of(session: Session) -> tuple[Hashable, ...]:
     return session.cluster, session.scheduler, session.user, session.time_basis == ASSUMED
 
 
+def _names_in(sessions: Iterable[Session]) -> dict[str, int]:
+    """How many names the jobs of each folder have."""
+    names: dict[str, set[str]] = defaultdict(set)
+    for session in sessions:
+        if session.name and session.work_dir:
+            names[session.work_dir].add(session.name)
+    return {folder: len(found) for folder, found in names.items()}
+
+
 def _part_of(job_id: str | None) -> Hashable:
     """Task of an array and component of a job of several, if it is one."""
     if job_id is None or job_id.isdigit():
@@ -132,17 +149,20 @@ def _part_of(job_id: str | None) -> Hashable:
 class Candidates:
     """The pairs of one lineage."""
 
-    def __init__(self, sessions: Sequence[tuple[int, Session]], failed: Iterable[Session], rules: RetryRules) -> None:
-        """``sessions``: all of the lineage, in order, with their place. ``failed``: those that may be retried."""
+    def __init__(
+        self,
+        sessions: Sequence[tuple[int, Session]],
+        failed: Iterable[tuple[int, Session]],
+        rules: RetryRules,
+        names: Mapping[str, int] | None = None,
+    ) -> None:
+        """``sessions``: all of the lineage, in order, with their place. ``failed``: those that may be retried.
+        ``names``: how many names the jobs of each folder have, if the sessions are not all that there are."""
         self._rules = rules
-        self._names: dict[str, set[str]] = defaultdict(set)
-        for _, session in sessions:
-            if session.name and session.work_dir:
-                self._names[session.work_dir].add(session.name)
-        place = {id(session): number for number, session in sessions}
+        self._names = _names_in(session for _, session in sessions) if names is None else names
         self.index: dict[Hashable, list[Look]] = defaultdict(list)
         self._ends: dict[Hashable, list[int]] = {}
-        looks = [self.look(place[id(session)], session) for session in failed]
+        looks = [self.look(number, session) for number, session in failed]
         looks.sort(key=lambda look: (look.session.end_time or 0, look.number))
         for look in looks:
             for key in self.keys(look):
@@ -179,7 +199,7 @@ class Candidates:
         if folder:
             if name:
                 keys.append(("stem", part, folder, stem_of(name)))
-            if len(self._names[folder]) <= self._rules.names_per_folder:
+            if self._names.get(folder, 0) <= self._rules.names_per_folder:
                 keys.append(("folder", part, folder))
         return keys
 
@@ -238,7 +258,7 @@ class Candidates:
         if same_folder:
             doubt *= 1 - rules.weight_folder
             if not (same_name or like_name):
-                names = len(self._names[earlier.work_dir or ""])
+                names = self._names.get(earlier.work_dir or "", 0)
         command, factor = self._command(one, other)
         doubt *= 1 - command
         size = _same(earlier.n_gpus, later.n_gpus) and _same(_count(earlier), _count(later))
