@@ -54,7 +54,7 @@ def partitioned_batches(
     origin: str | None = None,
 ) -> Iterator[Partition]:
     """The same for rows that are in batches already; ``keys`` gives the key of each row of a batch."""
-    for batch in batches:
+    for batch in joined(batches, _ROWS_AT_ONCE):
         named = batch.replace_schema_metadata(
             {**(batch.schema.metadata or {}), **({"origin": origin} if origin else {})}
         )
@@ -66,6 +66,24 @@ def partitioned_batches(
         chosen = numbers[words.indices.to_numpy()]
         for number in np.unique(chosen).tolist():
             yield number, named.filter(pa.array(chosen == number))
+
+
+# Rows that are cut into partitions together: of small batches each partition would get a handful.
+_ROWS_AT_ONCE: Final = 100_000
+
+
+def joined(batches: Iterable[pa.RecordBatch], rows: int | None = None) -> Iterator[pa.RecordBatch]:
+    """Batches that follow each other as one, as long as they are of one kind and have no more than so many rows."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        if held and not (batch.schema.equals(held[0].schema, check_metadata=True) and (rows is None or count < rows)):
+            yield pa.concat_batches(held)
+            held, count = [], 0
+        held.append(batch)
+        count += batch.num_rows
+    if held:
+        yield pa.concat_batches(held)
 
 
 def job_keys(batch: pa.RecordBatch) -> pa.Array:

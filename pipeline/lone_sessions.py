@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from aftershock.parsers.transit import origin_of, table_name
 from aftershock.pipeline.attempts import OPEN_STATES, UNPLACED_STATES, US, Attempt, SessionRules
 from aftershock.pipeline.ends import END_STATES, SITE_TABLES, end_reason
-from aftershock.pipeline.keys import job_keys
+from aftershock.pipeline.keys import job_keys, joined
 from aftershock.pipeline.sessions import array_task_of, build_sessions
 from aftershock.schemas.batches import column_values
 from aftershock.schemas.columns import TIMESTAMP
@@ -58,7 +58,7 @@ def split_lone(batches: Sequence[pa.RecordBatch]) -> Split:
             others.append(batch.filter(pc.invert(chosen)))
         else:
             others.append(batch)
-    return Split([b for b in lone if b.num_rows], [b for b in others if b.num_rows])
+    return Split(*(list(joined(b for b in part if b.num_rows)) for part in (lone, others)))
 
 
 def lone_sessions(batch: pa.RecordBatch, rules: SessionRules) -> pa.RecordBatch:

@@ -127,7 +127,7 @@ def _listed(values: np.ndarray[Any, Any]) -> list[Any]:
 
 
 # Packing costs less than half a millisecond for a megabyte, but something for each column of a small batch too.
-_PACK_FROM: Final = 256 << 10
+_PACK_FROM: Final = 64 << 10
 _PACKED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 

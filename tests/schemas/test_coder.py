@@ -71,7 +71,7 @@ def test_coder_is_registered_and_deterministic() -> None:
 
 
 def test_estimate_is_near_the_encoded_size(steps: pa.RecordBatch) -> None:
-    part = steps.slice(7, 1_000)
+    part = steps.slice(7, 300)
     coder = RecordBatchCoder()
     assert coder.estimate_size(part) == pytest.approx(len(coder.encode(part)), rel=0.05)
 
