@@ -6,7 +6,7 @@ import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aftershock.parsers.redact import redact
 from aftershock.pipeline.engine import beam_options
@@ -22,10 +22,16 @@ from aftershock.pipeline.settle import EVENTS, JOBS, SettleRules, SettleSources
 from aftershock.pipeline.window import Window
 from aftershock.pipeline.write import WriteTables, commit, now_text, read_part
 from aftershock.schemas import coder as _registered  # noqa: F401 - registers the coder of batches
+from aftershock.schemas.events import TrainingEvent
 from aftershock.schemas.tables import TABLES
+from aftershock.schemas.training import Checkpoint, TrainingStep
 
 if TYPE_CHECKING:
     from aftershock.pipeline.pseudonyms.key import Key
+
+
+# Tables of training output.
+_TRAINING: Final = (TrainingEvent.table, TrainingStep.table, Checkpoint.table)
 
 
 class RunFailed(Exception):
@@ -52,6 +58,7 @@ def run(prepared: Prepared) -> RunResult:
     try:
         out.mkdir(parents=True, exist_ok=True)
         _run_pipeline(prepared, str(staging))
+        _settle_training(prepared, staging)
         manifest = _manifest(options, staging)
         if prepared.key is not None:
             manifest = _pseudonymised(prepared, prepared.key, staging, manifest)
@@ -100,6 +107,15 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
             | "AllTables" >> beam.Flatten()
             | "WriteTables" >> WriteTables(staging, options.table_format)
         )
+
+
+def _settle_training(prepared: Prepared, staging: Path) -> None:
+    """What follows from training output, if there is any."""
+    if any((staging / table).exists() for table in _TRAINING):
+        from aftershock.pipeline.training.step import settle_training  # noqa: PLC0415 - some runs need it
+
+        options = prepared.options
+        settle_training(staging, options.table_format, prepared.config, Window(options.since, options.until))
 
 
 def _manifest(options: RunOptions, staging: Path) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""What is known of the job of a log from outside its lines, and from lines that Slurm and trainers write into it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aftershock.parsers.hosts import HostNames
+from aftershock.pipeline.config import Config
+from aftershock.pipeline.training.attempts import LogAttempt
+from aftershock.pipeline.training.log_sessions import progress_said
+from aftershock.pipeline.training.logs import Log
+from aftershock.pipeline.training.staged import Staged
+from aftershock.pipeline.training.ties import CONFIGURED, Hints, ids_in_name
+from aftershock.schemas.batches import column_values
+
+_PLACE: re.Pattern[str] = re.compile(r":\d+\Z")
+
+
+def hints_for(
+    logs: Mapping[str, Log], attempts: Mapping[str, Sequence[LogAttempt]], staged: Staged, config: Config
+) -> tuple[dict[str, Hints], dict[str, list[LogAttempt]]]:
+    """Hints, and the attempts that they hold for, by a name: that of the source, or of a job in a file of many jobs."""
+    printed = _printed(staged, logs)
+    names = HostNames(config.aliases)
+    hints: dict[str, Hints] = {}
+    groups: dict[str, list[LogAttempt]] = {}
+    for source, log in logs.items():
+        if log.is_progress:
+            for job, own in _by_job(attempts[source]).items():
+                key = f"{source}\n{job}"
+                groups[key] = own
+                hints[key] = Hints([(job, "job id printed in the file of progress")] if job else [])
+            continue
+        section = config.source_for(source)
+        stated = section.job_id_of(source) if section else None
+        host = names.of(section.host_of(source)) if section else None
+        ids = [(stated, f"{CONFIGURED} {section.job_id_from}")] if stated and section else []
+        hosts = {said.host for said in log.said if said.host}
+        hints[source] = Hints(
+            [*ids, *ids_in_name(source)], printed.get(source, []), hosts | ({host} if host else set())
+        )
+        groups[source] = list(attempts[source])
+    return hints, groups
+
+
+def _by_job(attempts: Sequence[LogAttempt]) -> dict[str, list[LogAttempt]]:
+    found: dict[str, list[LogAttempt]] = defaultdict(list)
+    for attempt in attempts:
+        found[progress_said([attempt])[0] or ""].append(attempt)
+    return found
+
+
+def _printed(staged: Staged, logs: Mapping[str, Log]) -> dict[str, list[str]]:
+    """By source the sessions that lines of Slurm in it belong to, in order."""
+    found: dict[str, list[str]] = defaultdict(list)
+    sources = pa.array(sorted(logs), pa.string())
+    for batch in staged.batches("scheduler_events", ["session_id", "source", "sources", "byte_offset"]):
+        known = batch.filter(pc.is_valid(batch.column("session_id")))
+        # A line that stands in two files has one row; mostly it stands in one.
+        own = pc.is_in(known.column("source"), value_set=sources)
+        several = pc.greater(pc.list_value_length(known.column("sources")), 1)
+        rows = known.filter(pc.or_(pc.fill_null(own, False), pc.fill_null(several, False)))
+        for session_id, source, places, _ in sorted(
+            zip(*(column_values(column) for column in rows.columns), strict=True),
+            key=lambda row: (row[1] or "", row[3] or 0),
+        ):
+            for name in {source, *(_PLACE.sub("", place) for place in places or ())}:
+                if name in logs and session_id not in found[name]:
+                    found[name].append(session_id)
+    return found

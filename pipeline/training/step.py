@@ -1,0 +1,231 @@
+"""The step as a whole: logs to attempts, attempts to sessions, sessions to causes and lost work, and all of it written.
+
+It runs when the tables of a run stand in the staging folder, and only if there are rows of training output among them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from aftershock.parsers.transit import lean_batch
+from aftershock.pipeline.attempts import ASSUMED, US
+from aftershock.pipeline.config import Config
+from aftershock.pipeline.links import Link
+from aftershock.pipeline.training.around import Around
+from aftershock.pipeline.training.attempts import LogAttempt, attempts_of
+from aftershock.pipeline.training.causes import Cause, Ended, cause_of
+from aftershock.pipeline.training.chains import relink
+from aftershock.pipeline.training.hints import hints_for
+from aftershock.pipeline.training.log_sessions import (
+    LogRun,
+    progress_said,
+    restarts_between,
+    session_of,
+    state_of,
+    tell,
+)
+from aftershock.pipeline.training.logs import Log, read_logs
+from aftershock.pipeline.training.lost_work import progress_of
+from aftershock.pipeline.training.rewrite import Places, Range, fill_sessions, patched
+from aftershock.pipeline.training.staged import Staged
+from aftershock.pipeline.training.ties import COLUMNS, Hints, Sessions, Tie, tie
+from aftershock.pipeline.training.units import runs_of, side_by_side
+from aftershock.pipeline.window import Window
+from aftershock.schemas.sessions import Session
+
+TABLES: Final = ("training_events", "training_steps", "checkpoints")
+_NOT_ENDED: Final = frozenset({None, "UNKNOWN", "RUNNING", "PENDING"})
+# What a log tells of a session that a scheduler knows.
+_TOLD: Final = (
+    "first_step",
+    "last_step",
+    "last_saved_step",
+    "gpu_seconds_lost",
+    "cause_class",
+    "cause_event_id",
+    "cause_confidence",
+    "cause_evidence",
+    "suspects",
+    "victims",
+    "missing_evidence",
+    "log_evidence",
+    "sources",
+    "end_reason",
+    "state",
+    "start_time",
+    "end_time",
+    "duration_s",
+    "gpu_seconds",
+)
+
+
+@dataclass
+class _Found:
+    """What comes of the logs: rows to change, rows to add, and where the rows of logs belong."""
+
+    patches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    own: list[Session] = field(default_factory=list)
+    restarts: list[Link] = field(default_factory=list)
+    places: Places = field(default_factory=Places)
+    sessions: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)  # by attempt: session and run
+    runs: int = 0
+
+
+def settle_training(folder: Path, table_format: str, config: Config, window: Window) -> None:
+    """Tie logs to sessions and write what follows into the tables of a staging folder."""
+    staged = Staged(folder, table_format)
+    logs = read_logs(staged)
+    if not logs:
+        return
+    attempts = {source: attempts_of(log) for source, log in logs.items()}
+    hints, groups = hints_for(logs, attempts, staged, config)
+    ties = tie(groups, hints, Sessions(staged.batches(Session.table, COLUMNS)))
+    by_source = {attempt.name: hints[key] for key, own in groups.items() for attempt in own}
+    found = _Found()
+    around = Around.of(staged, attempts, {known.session_id for known in ties.values()}, by_source)
+    _tell_known(attempts, ties, around, found)
+    _tell_own(logs, attempts, ties, by_source, around, config, found)
+    _set_places(attempts, found)
+    fill_sessions(staged, found.places)
+    _write_sessions(staged, found, config, window)
+
+
+def _tell_known(
+    attempts: Mapping[str, Sequence[LogAttempt]], ties: Mapping[tuple[str, int], Tie], around: Around, found: _Found
+) -> None:
+    """Sessions that a scheduler knows."""
+    by_session: dict[str, dict[str, list[LogAttempt]]] = defaultdict(lambda: defaultdict(list))
+    evidence: dict[str, set[str]] = defaultdict(set)
+    for source, own in attempts.items():
+        for attempt in own:
+            known = ties.get(attempt.name)
+            if known is not None:
+                by_session[known.session_id][source].append(attempt)
+                evidence[known.session_id].add(f"{source}: {known.evidence}")
+    for session_id, logs in sorted(by_session.items()):
+        row = around.sessions[session_id]
+        runs = side_by_side(list(logs.values()))
+        _number(found, session_id, runs)
+        ended = Ended(
+            row.state,
+            frozenset(row.hosts or ()),
+            row.start_time,
+            row.end_time,
+            row.n_gpus,
+            row.time_basis == ASSUMED,
+        )
+        last = runs[-1]
+        cause = cause_of(last, ended, around.faults, around.told.get(session_id, ()), around.seen)
+        _complete(row, runs, cause)
+        survived = True if row.state == "COMPLETED" else None if row.state in _NOT_ENDED else False
+        tell(row, cause, progress_of(runs, row.start_time, row.end_time, survived=survived))
+        row.log_evidence = sorted(evidence[session_id])
+        places = {f"{attempt.source}:{attempt.begin}" for run in runs for attempt in run}
+        known_sources = {place.rpartition(":")[0] for place in row.sources or ()}
+        row.sources = sorted({*(row.sources or ()), *(p for p in places if p.rpartition(":")[0] not in known_sources)})
+        found.patches[session_id] = {name: getattr(row, name) for name in _TOLD}
+
+
+def _complete(row: Session, runs: Sequence[Sequence[LogAttempt]], cause: Cause) -> None:
+    """Fill in what no record tells of a session: how it ended, and when it ran."""
+    if row.state in (None, "UNKNOWN"):
+        row.state = state_of(runs[-1], cause)
+    times = [time for run in runs for attempt in run for time in attempt.times]
+    if not times or any(attempt.assumed for run in runs for attempt in run) != (row.time_basis == ASSUMED):
+        return
+    if row.start_time is None and (row.end_time is None or min(times) <= row.end_time):
+        row.start_time = min(times)
+    if row.end_time is None and row.state not in _NOT_ENDED:
+        row.end_time = max(times)
+    if row.duration_s is None and row.start_time is not None and row.end_time is not None:
+        row.duration_s = max(0, row.end_time - row.start_time) / US
+        if row.gpu_seconds is None and row.n_gpus is not None:
+            row.gpu_seconds = row.duration_s * row.n_gpus
+
+
+def _number(found: _Found, session_id: str, runs: Sequence[Sequence[LogAttempt]]) -> None:
+    """Give the runs of a session numbers; those of which several logs tell are looked at for copies."""
+    for run in runs:
+        number, found.runs = found.runs, found.runs + 1
+        if len({attempt.source for attempt in run}) > 1:
+            found.places.shared.add(number)
+        for attempt in run:
+            found.sessions[attempt.name] = session_id, number
+
+
+def _tell_own(
+    logs: Mapping[str, Log],
+    attempts: Mapping[str, Sequence[LogAttempt]],
+    ties: Mapping[tuple[str, int], Tie],
+    hints: Mapping[tuple[str, int], Hints],
+    around: Around,
+    config: Config,
+    found: _Found,
+) -> None:
+    """Sessions that only logs know."""
+    free = [
+        attempt
+        for source, own in attempts.items()
+        for attempt in own
+        if attempt.name not in ties and (attempt.is_training or logs[source].format == "training")
+    ]
+    for runs in runs_of(free):
+        hosts = sorted({host for run in runs for attempt in run for host in hints[attempt.name].hosts})
+        own: list[Session] = []
+        for number, run in enumerate(runs, start=1):
+            told_id, told_gpus = progress_said(run)
+            named = [name for attempt in run for name, _ in hints[attempt.name].stated]
+            gpus = config.cluster.gpus_per_host
+            n_gpus = told_gpus if told_gpus is not None else len(hosts) * gpus if hosts and gpus else None
+            known = LogRun(config.cluster.name, told_id or next(iter(named), None), tuple(hosts), n_gpus)
+            assumed = any(attempt.assumed for attempt in run)
+            ended = Ended(None, frozenset(hosts), None, None, n_gpus, assumed)
+            cause = cause_of(run, ended, around.faults, (), around.seen)
+            state = state_of(run, cause)
+            survived = True if state == "COMPLETED" else None if state in _NOT_ENDED else False
+            progress = progress_of([run], None, None, survived=survived)
+            own.append(session_of(run, number, known, cause, progress))
+            _number(found, own[-1].session_id or "", [run])
+        found.own += own
+        found.restarts += restarts_between(own)
+
+
+def _set_places(attempts: Mapping[str, Sequence[LogAttempt]], found: _Found) -> None:
+    for source, own in attempts.items():
+        ranges = []
+        for attempt in own:
+            session_id, number = found.sessions.get(attempt.name, (None, -1))
+            ranges.append(Range(attempt.begin, session_id, number))
+        found.places.ranges[source] = ranges
+
+
+def _write_sessions(staged: Staged, found: _Found, config: Config, window: Window) -> None:
+    for path in staged.parts(Session.table):
+        batch = staged.read(Session.table, path)
+        changed = patched(batch, "session_id", found.patches) if found.patches else None
+        if changed is not None:
+            staged.replace(Session.table, path, changed)
+    if found.own or _in_chains(staged, found, config):
+        relink(staged, found.own, found.restarts, config.chains, window)
+    own = window.kept(found.own)
+    if own:
+        staged.append(Session.table, lean_batch(own, Session.table))
+
+
+def _in_chains(staged: Staged, found: _Found, config: Config) -> bool:
+    """Whether anything that links or chains are made of has changed."""
+    names = [
+        name for batch in staged.batches("retries", ["from_session_id", "to_session_id"]) for name in _values(batch)
+    ]
+    names += [
+        name for batch in staged.batches("chains", ["first_session_id", "last_session_id"]) for name in _values(batch)
+    ]
+    return bool(found.patches.keys() & set(names))
+
+
+def _values(batch: Any) -> list[str]:
+    return [value for column in batch.columns for value in column.to_pylist() if value is not None]
