@@ -101,9 +101,21 @@ class History:
     def beginnings(self, jobs: Jobs, earlier: Iterable[Session]) -> list[Session]:
         """Sessions that may be the first of a chain, in order: those that have a retry or wait for one."""
         places = {self.place[session.session_id or ""] for session in earlier}
-        names = (*jobs.waiting, *self.decided, *self._put_back_at_last)
-        places.update(self.place[name] for name in names if name in self.place)
+        places.update(self._places_put_back(jobs))
         return [self.ordered[at] for at in sorted(places)]
+
+    def put_back(self, jobs: Jobs) -> list[Session]:
+        """Sessions that were put back into the queue, in order; some were placed again."""
+        return [self.ordered[at] for at in sorted(self._places_put_back(jobs))]
+
+    def is_put_back(self, session: Session, jobs: Jobs) -> bool:
+        """Whether a session was put back into the queue."""
+        name = session.session_id or ""
+        return name in jobs.waiting or name in self.decided or session.state == "REQUEUED"
+
+    def _places_put_back(self, jobs: Jobs) -> set[int]:
+        names = (*jobs.waiting, *self.decided, *self._put_back_at_last)
+        return {self.place[name] for name in names if name in self.place}
 
     def _jobs(self, rules: RetryRules) -> Jobs:
         """Requeues and restarts in place: the placements of each job that has several rows."""

@@ -82,7 +82,6 @@ def works(history: History, rules: RetryRules) -> list[Work]:
     jobs, links = history.linked(rules)
     after = {step.earlier.session_id: step for step in links}
     followers = {step.later.session_id for step in links}
-    waiting, decided = jobs.waiting, history.decided
     found = []
     for head in history.beginnings(jobs, (step.earlier for step in links)):
         if head.session_id in followers or not is_placed(head):
@@ -94,11 +93,9 @@ def works(history: History, rules: RetryRules) -> list[Work]:
             path.append(step)
             last = step.later
             members.append(last)
-        name = last.session_id or ""
-        waits = waiting.get(name)
-        never = waits is not None or name in decided or last.state == "REQUEUED"
+        never = history.is_put_back(last, jobs)
         if path or never:
-            found.append(Work(members, path, waits, never))
+            found.append(Work(members, path, jobs.waiting.get(id_of(last)), never))
     return found
 
 
@@ -158,17 +155,17 @@ def _chain(work: Work, modes: Sequence[Mode], rules: RetryRules) -> Chain:
         start_time=head.start_time,
         end_time=row.end_time,
         mode=mode_of_chain(modes),
-        outcome=outcome_of(work, rules),
+        outcome=outcome_of(work.members[-1], rules, never=work.never),
         median_interval_s=median(intervals) if intervals else None,
         hosts_dropped=sorted(dropped),
         gpu_seconds_lost=sum(lost) if lost else None,
     )
 
 
-def outcome_of(work: Work, rules: RetryRules) -> str | None:
-    """How the last placement of a chain ended; null where nobody knows."""
-    last = work.members[-1]
-    if work.never:
+def outcome_of(last: Session, rules: RetryRules, *, never: bool) -> str | None:
+    """How a chain ended whose last placement this is; null where nobody knows. ``never``: it was put back into the
+    queue and not placed again."""
+    if never:
         return "never_restarted"
     if last.state == "RUNNING":
         return "running"

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from math import comb, sqrt
 from typing import Any, Final
 
-from aftershock.pipeline.links import History
-from aftershock.pipeline.retries import interval_of, outcome_of, requeue_interval_of, works
+from aftershock.pipeline.links import History, is_placed
+from aftershock.pipeline.retries import interval_of, outcome_of, requeue_interval_of
 from aftershock.pipeline.retry_rules import RetryRules, variants
 from aftershock.schemas.incidents import Finding
 
@@ -67,23 +67,40 @@ def tallies(history: History, placed: int, first: int | None, last: int | None) 
 
 
 def _tally(history: History, rules: RetryRules) -> Tally:
+    """Counts of the chains under some rules, without putting them together: each ends in one session."""
     tally = Tally()
-    for work in works(history, rules):
-        outcome = outcome_of(work, rules)
-        tally.chains += 1
-        tally.retries += len(work.path)
-        if outcome is not None and outcome != "running":
-            tally.decided += 1
-            tally.retries_decided += len(work.path)
-            if outcome == "succeeded":
-                tally.succeeded += 1
-                tally.retries_succeeded += bool(work.path)
-        for step in work.path:
-            if (interval := interval_of(step)) is not None:
-                tally.intervals[round(interval, 3)] += 1
-            if (interval := requeue_interval_of(step)) is not None:
-                tally.requeue_intervals[round(interval, 3)] += 1
+    jobs, links = history.linked(rules)
+    before = {step.later.session_id: step.earlier for step in links}
+    followed = {step.earlier.session_id for step in links}
+    for step in links:
+        if (interval := interval_of(step)) is not None:
+            tally.intervals[round(interval, 3)] += 1
+        if (interval := requeue_interval_of(step)) is not None:
+            tally.requeue_intervals[round(interval, 3)] += 1
+        last = step.later
+        if last.session_id in followed:
+            continue
+        retries = 1
+        one = step.earlier
+        while (former := before.get(one.session_id)) is not None:
+            one = former
+            retries += 1
+        _add_chain(tally, outcome_of(last, rules, never=history.is_put_back(last, jobs)), retries)
+    for session in history.put_back(jobs):
+        if session.session_id not in followed and session.session_id not in before and is_placed(session):
+            _add_chain(tally, "never_restarted", 0)
     return tally
+
+
+def _add_chain(tally: Tally, outcome: str | None, retries: int) -> None:
+    tally.chains += 1
+    tally.retries += retries
+    if outcome is not None and outcome != "running":
+        tally.decided += 1
+        tally.retries_decided += retries
+        if outcome == "succeeded":
+            tally.succeeded += 1
+            tally.retries_succeeded += bool(retries)
 
 
 def _packed(subject: str, tally: Tally, first: int | None, last: int | None) -> Finding:

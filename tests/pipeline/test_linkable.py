@@ -11,7 +11,7 @@ from aftershock.parsers.transit import lean_batch, rows_of
 from aftershock.pipeline.linkable import linking_columns, marked_planned, may_link
 from aftershock.pipeline.links import History
 from aftershock.pipeline.retries import RetryRules, link
-from aftershock.pipeline.sensitivity import tallies
+from aftershock.pipeline.sensitivity import findings_of, tallies
 from aftershock.schemas.changes import Change
 from aftershock.schemas.events import SchedulerEvent
 from aftershock.schemas.sessions import Session
@@ -113,3 +113,22 @@ def test_planned_ends_are_marked_in_batches() -> None:
     rows = {row.job_id: row.planned for batch in marked for row in rows_of(batch) if isinstance(row, Session)}
     assert rows == {"1": True, "2": None, "3": None}
     assert marked_planned([lean_batch(jobs, "sessions")], [])[0].num_rows == 3
+
+
+@settings(max_examples=150, deadline=None)
+@given(_histories())
+def test_tallies_count_the_chains(history: tuple[list[Session], list[SchedulerEvent]]) -> None:
+    rules = RetryRules()
+    ready = History(*history, rules)
+    linked = link(ready)
+    found = {row.finding: row for row in findings_of(tallies(ready, 1, None, None), rules) if row.subject == "all"}
+    decided = [chain for chain in linked.chains if chain.outcome not in (None, "running")]
+    assert found["chains"].value == len(linked.chains)
+    assert found["retries"].value == len(linked.retries)
+    share = next(
+        row
+        for row in findings_of(tallies(ready, 1, None, None), rules)
+        if (row.finding, row.subject, row.unit) == ("retry_success_share", "all", "chains")
+    )
+    assert share.denominator == len(decided)
+    assert share.numerator == sum(chain.outcome == "succeeded" for chain in decided)
