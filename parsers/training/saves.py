@@ -163,7 +163,7 @@ class _Saves:
         first = next((one for one in held.events if one.kind == event.kind), None)
         if first is not None:
             first.count = (first.count or 1) + (event.count or 1)
-            if event.rank is not None and first.rank is not None:
+            if event.rank is not None and first.rank is not None and event.rank != first.rank:
                 first.ranks = sorted({*(first.ranks or [first.rank]), event.rank})
             self._fill(held, event)
         held.writers.add(f"{part}@{writer_of(item)}")

@@ -159,7 +159,7 @@ class _Steps:
             return True
         # Ranks may print a loss of their own. A rank that was not there before belongs to a run that began anew.
         there = last is not None or row.step is None or row.step >= self.highest
-        return bool(writer) and writer not in first.writers and recent and there
+        return bool(writer) and writer not in first.writers and row.step is not None and recent and there
 
 
 def _agree(one: TrainingStep, other: TrainingStep) -> bool:

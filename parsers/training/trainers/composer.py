@@ -52,6 +52,7 @@ RULES: Final = (
             rb"(?:/(?P<total>\d{1,16}))?\]:\s*\Z"
         ),
         row=_read_step,
+        only="step",
     ),
     Rule(
         words=(b"[Eval batch=",),

@@ -57,12 +57,14 @@ RULES: Final = (
             rb"\bstep=(?P<step>\d{1,12}), skipped=(?P<skipped>\d{1,12}),(?: lr=\[(?P<lr>" + _NUMBER + rb"))?"
         ),
         row=_read_step,
+        only="step",
         mark=WEAK,
     ),
     Rule(
         words=(b"RunningAvgSamplesPerSec=",),
         shape=re.compile(rb"/global_step=(?P<step>\d{1,12}), RunningAvgSamplesPerSec="),
         row=_read_step,
+        only="step",
         mark=WEAK,
     ),
     Rule(
@@ -72,6 +74,7 @@ RULES: Final = (
             rb"(?P<seconds>[\d.]+)"
         ),
         row=_read_step,
+        only="step",
         mark=WEAK,
     ),
     Rule(
@@ -81,6 +84,7 @@ RULES: Final = (
             rb"\bEpoch: \d{1,9}, Step: (?P<step>\d{1,12}), Rank: \d{1,7}, loss = (?P<loss>" + _NUMBER + rb")"
         ),
         row=_read_step,
+        only="step",
     ),
     Rule(
         words=(b" is about to be saved!",),

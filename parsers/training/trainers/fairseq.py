@@ -40,6 +40,7 @@ RULES: Final = (
         scan=(b"num_updates=", b" nll_loss="),
         shape=re.compile(rb"\bepoch \d{3,9}: {1,8}\d{1,12} / \d{1,12} (?P<values>[^\r\n]{1,4000})"),
         row=_read_step,
+        only="step",
     ),
     Rule(
         words=(b"valid on '",),

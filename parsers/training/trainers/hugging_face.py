@@ -168,7 +168,7 @@ SAMPLES: Final = (
         title="Hugging Face: values above the bar that is drawn again",
     ),
     Sample(
-        "2026-03-20 15:33:19 {'loss': 1.025, 'grad_norm': nan, 'learning_rate': 9.5e-05, 'epoch': 0.56, "
+        "2026-03-20 15:33:19 {'loss': 1.025, 'grad_norm': 0.3, 'learning_rate': 9.5e-05, 'epoch': 0.56, "
         "'global_step/max_steps': '350/1881', 'elapsed_time': '3h 7m 39s', 'train_speed(s/it)': 32.17}\n",
         (expect("training_steps", step=350, total_steps=1881, loss=1.025, step_time_s=32.17),),
         title="ModelScope Swift",

@@ -42,6 +42,7 @@ RULES: Final = (
             + rb"))?"
         ),
         row=_read_step,
+        only="step",
     ),
     Rule(
         words=(b"eval metrics after step: ", b"Completed eval after train step "),

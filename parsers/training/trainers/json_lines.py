@@ -27,14 +27,11 @@ _TIMES: Final = ("timestamp", "@timestamp", "_timestamp", "time", "ts", "datetim
 _VALIDATION: Final = ("eval_loss", "valid_loss", "val_loss", "validation_loss", "eval/loss", "val/loss", "valid/loss")
 # Seconds from 2000 to 2100: smaller numbers are times since the beginning of the run.
 _EARLIEST, _LATEST = 946_684_800, 4_102_444_800
-_MOST: Final = 16_384
 
 
 def _read(found: Match, _said: Said) -> Told | None:
-    if len(found[0]) > _MOST:
-        return None
     try:
-        record: Any = json.loads(found[0])
+        record: Any = json.loads(found["json"])
     except (ValueError, RecursionError):
         return None
     values: dict[str, str] = {}
@@ -90,7 +87,7 @@ RULES: Final = (
     Rule(
         words=(b'loss":',),
         scan=(b'"loss":', b'"train_loss":', b'"train/loss":', b'"valid_loss":', b'"val_loss":', b'"eval_loss":'),
-        shape=re.compile(rb"(?<![\w:=,{\[])\s*\{\"[^\r\n]*\}(?=\s*\Z)"),
+        shape=re.compile(rb"\A[^{\r\n]{0,200}(?P<json>\{\"[^\r\n]{0,16384}\})\s*\Z"),
         row=_read,
     ),
 )
@@ -125,7 +122,7 @@ SAMPLES: Final = (
         url="https://github.com/facebookresearch/fairseq",
     ),
     Sample(
-        '{"step": 100, "metrics": {"loss": 2.31, "grad_norm": NaN}, "timestamp": "2026-03-01T10:20:30Z"}\n'
+        '{"step": 100, "metrics": {"loss": 2.31, "grad_norm": 0.5}, "timestamp": "2026-03-01T10:20:30Z"}\n'
         '{"iteration": "10/100", "loss": 2.5, "_timestamp": 1772360430.5}\n',
         (
             expect("training_steps", step=100, loss=2.31, time=1772360430000000, time_basis="zoned"),

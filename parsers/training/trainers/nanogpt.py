@@ -47,12 +47,14 @@ RULES: Final = (
             rb"\biter (?P<step>\d{1,12}): loss (?P<loss>" + _NUMBER + rb"), time (?P<millis>[\d.]{1,16})ms, mfu "
         ),
         row=_read_step,
+        only="step",
     ),
     Rule(
         words=(b": train loss ",),
         scan=(b", val loss ",),
         shape=re.compile(rb"\bstep (?P<step>\d{1,12}): train loss " + _NUMBER + rb", val loss "),
         row=event("validation"),
+        only="step",
     ),
     Rule(
         words=(b" | loss train: ",),
@@ -60,6 +62,7 @@ RULES: Final = (
             rb"\bEpoch \d{1,9} \| iter \d{1,12} step (?P<step>\d{1,12}) \| loss train: (?P<loss>" + _NUMBER + rb"),"
         ),
         row=_read_litgpt,
+        only="step",
     ),
     Rule(
         words=(b"z)| norm ", b"| loss "),
@@ -74,6 +77,7 @@ RULES: Final = (
             + rb") \| (?P<millis>[\d.]{1,16}) ms"
         ),
         row=_read_step,
+        only="step",
     ),
     Rule(
         words=(b" step_avg:",),
@@ -83,6 +87,7 @@ RULES: Final = (
             + rb") train_time:[\d.]+m?s step_avg:(?P<millis>[\d.]{1,16})ms"
         ),
         row=_read_step,
+        only="step",
     ),
     Rule(
         words=(b" val_loss:",),

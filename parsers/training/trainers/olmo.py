@@ -55,6 +55,7 @@ RULES: Final = (
             rb"\[step=(?P<step>[\d,]{1,16})/(?:(?P<total>[\d,]{1,16})|\?\?\?|None),epoch=\d+[^\]\n]{0,60}\]"
         ),
         row=_read_step,
+        only="step",
     ),
     Rule(
         words=(

@@ -43,11 +43,13 @@ RULES: Final = (
             rb"\bloss = (?P<loss>" + _NUMBER + rb"), (?:[^\n]{0,200}, )?step = (?P<step>\d{1,12})(?= \(|,|\s*\Z)"
         ),
         row=_read_step,
+        only="step",
     ),
     Rule(
         words=(b"| steps/sec: ",),
         shape=re.compile(rb"\btrain \| step: +(?P<step>\d{1,12}) \| steps/sec: +(?P<speed>[\d.]{1,16}) \| output:"),
         row=_read_orbit,
+        only="step",
     ),
     Rule(
         words=(b"Saving checkpoints for ",),

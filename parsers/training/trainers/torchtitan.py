@@ -44,6 +44,7 @@ RULES: Final = (
             rb"(?:  +(?:tps|wps): +[\d,.]+)?(?:  +tflops: +(?P<tflops>" + _NUMBER + rb"))?"
         ),
         row=_read_step,
+        only="step",
     ),
     Rule(
         words=(b"validate step: ",),

@@ -42,6 +42,7 @@ RULES: Final = (
         scan=(b" - actor/", b" - train/loss:", b" - val/loss:", b" - val-core/", b" - val/", b" - timing_s/"),
         shape=re.compile(rb"\bstep:(?P<step>\d{1,12})(?P<values> - [A-Za-z][^\r\n]{1,100000})"),
         row=_read_step,
+        only="step",
     ),
     Rule(
         words=(b"local_global_step_folder: ",),

@@ -41,6 +41,7 @@ RULES: Final = (
         words=(b"  total_loss: ",),
         shape=re.compile(rb"  iter: (?P<step>\d{1,12})(?P<values>  [^\r\n]{1,4000})"),
         row=_read_step,
+        only="step",
     ),
     Rule(
         words=(b"Iter(train) [",),
@@ -48,6 +49,7 @@ RULES: Final = (
             rb"\bIter\(train\) +\[ *(?P<step>\d{1,12})/(?P<total>\d{1,12})\](?P<values>  [^\r\n]{1,4000})"
         ),
         row=_read_step,
+        only="step",
     ),
     Rule(
         words=(b"Epoch(train) ",),
@@ -56,6 +58,7 @@ RULES: Final = (
             rb"(?P<values>  [^\r\n]{1,4000})"
         ),
         row=_read_step,
+        only="step",
     ),
 )
 
