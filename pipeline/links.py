@@ -14,7 +14,7 @@ from typing import Final
 
 from aftershock.pipeline.attempts import REQUEUE_ENDS, SLURM, US, grouped
 from aftershock.pipeline.left_over import LeftOver
-from aftershock.pipeline.pairing import Edge, best_pairs
+from aftershock.pipeline.pair_table import PairTable
 from aftershock.pipeline.retry_rules import RetryRules, widest
 from aftershock.pipeline.same_work import FAILED_ENDS, Candidates, Look, Pair, lineage_of, retried_ends
 from aftershock.pipeline.sessions import array_task_of
@@ -23,9 +23,6 @@ from aftershock.schemas.sessions import Session
 
 # What a submit line says of the job that it waits for: `--dependency=afternotok:812`, `-d afterany:812_3`.
 _DEPENDENCY: Final = re.compile(r"(?:--dependency|-d)[= ]*\S{0,200}?after(?:notok|any):(\d+(?:_\d+)?)")
-# A pair that is barely sure enough still counts for more than none; what it fits by decides between equals.
-_BASE_GAIN: Final = 10_000
-_FIT_GAIN: Final = 40_000
 
 
 NamesInFolders = Mapping[Hashable, Mapping[str, int]]
@@ -54,12 +51,10 @@ class Jobs:
 
 @dataclass
 class _Lineage:
-    """What may be paired in one lineage: pairs under the widest rules, and the sessions that had more than those."""
+    """One lineage: what is compared in it, and the sessions that had more before them than are compared."""
 
-    pairs: list[Pair]
     candidates: Candidates
     cut: list[Look]
-    paired: dict[tuple[Edge, ...], dict[int, int]] = field(default_factory=dict)  # what was paired already
 
 
 def id_of(session: Session) -> str:
@@ -95,7 +90,7 @@ class History:
         self._of_jobs = _several(self.ordered)
         self._naming = _naming(self.ordered)
         self._put_back_at_last = [id_of(s) for s in self.ordered if s.state == "REQUEUED"]
-        self._lineages: list[_Lineage] | None = None
+        self._pairs: tuple[PairTable, list[_Lineage]] | None = None
         self._linked: dict[RetryRules, tuple[Jobs, list[Link]]] = {}
 
     def beginnings(self, jobs: Jobs, earlier: Iterable[Session]) -> list[Session]:
@@ -175,8 +170,19 @@ class History:
             before.add(id_of(link.later))
             links.append(link)
         held = {name for name, row in jobs.waiting.items() if row.state == "PENDING"}  # still to be placed
-        for lineage in self._candidates(jobs):
-            links += _inferred(lineage, rules, held.union(after), before)
+        table, lineages = self._candidates(jobs)
+        taken = {self.place[name] for name in held.union(after)}
+        used = {self.place[name] for name in before}
+        found = table.best(rules, taken, used)
+        taken.update(pair.earlier.number for pair, _ in found)
+        used.update(pair.later.number for pair, _ in found)
+        for lineage in lineages:
+            found += _left_over(lineage, rules, taken, used)
+        found.sort(key=lambda one: one[0].later.number)
+        links += [
+            Link(pair.earlier.session, pair.later.session, "resubmit", pair.rule, round(confidence, 3))
+            for pair, confidence in found
+        ]
         return links
 
     def _stated(self, after: dict[str, Link], before: set[str]) -> list[Link]:
@@ -206,13 +212,13 @@ class History:
             links.append(Link(earlier, later, "resubmit", rule, 1.0))
         return links
 
-    def _candidates(self, jobs: Jobs) -> list[_Lineage]:
-        """Pairs by lineage, under the widest rules; made once."""
-        if self._lineages is None:
+    def _candidates(self, jobs: Jobs) -> tuple[PairTable, list[_Lineage]]:
+        """All pairs under the widest rules, and the lineages where more than those may be made; made once."""
+        if self._pairs is None:
             retried = {id_of(link.earlier) for link in jobs.links}
             requeued = {id_of(link.later) for link in jobs.links}
-            self._lineages = _pairs_of(self.ordered, retried, requeued, widest(self.rules), self._names)
-        return self._lineages
+            self._pairs = _pairs_of(self.ordered, retried, requeued, widest(self.rules), self._names)
+        return self._pairs
 
 
 def _ordered(sessions: Sequence[Session]) -> list[Session]:
@@ -264,72 +270,41 @@ def _reset_submit(earlier: Session, later: Session, rules: RetryRules) -> int | 
 
 def _pairs_of(
     ordered: Sequence[Session], retried: set[str], requeued: set[str], rules: RetryRules, names: NamesInFolders | None
-) -> list[_Lineage]:
+) -> tuple[PairTable, list[_Lineage]]:
     ends = retried_ends(rules)
     failed: dict[Hashable, list[tuple[int, Session]]] = defaultdict(list)
     for number, s in enumerate(ordered):
         if s.state in ends and s.end_time is not None and is_placed(s) and s.session_id not in retried:
             failed[lineage_of(s)].append((number, s))
-    if not failed:
-        return []
     members: dict[Hashable, list[tuple[int, Session]]] = {key: [] for key in failed}
     for number, session in enumerate(ordered):
         own = members.get(lineage_of(session))
         if own is not None:
             own.append((number, session))
+    pairs: list[Pair] = []
     lineages = []
     for key, lost in failed.items():
         candidates = Candidates(members[key], lost, rules, None if names is None else names.get(key, {}))
-        found = _Lineage([], candidates, [])
+        found = _Lineage(candidates, [])
         for number, session in members[key]:
             if session.start_time is None or session.attempt not in (None, 1) or session.session_id in requeued:
                 continue
-            pairs, cut = candidates.of(number, session)
-            if pairs:
-                found.pairs += pairs
+            own_pairs, cut = candidates.of(number, session)
+            if own_pairs:
+                pairs += own_pairs
             if cut is not None:
                 found.cut.append(cut)
-        lineages.append(found)
-    return lineages
+        if found.cut:
+            lineages.append(found)
+    return PairTable(pairs), lineages
 
 
-def _inferred(lineage: _Lineage, rules: RetryRules, taken: set[str], used: set[str]) -> list[Link]:
-    """The resubmissions of a lineage: the best pairing, then what it did not look at, by time."""
-    sure: dict[tuple[int, int], tuple[Pair, float]] = {}
-    edges: list[Edge] = []
-    for pair in lineage.pairs:
-        confidence = pair.confidence(rules)
-        if confidence < rules.min_confidence or not confidence:
-            continue
-        if pair.earlier.session.session_id in taken or pair.later.session.session_id in used:
-            continue
-        key = pair.later.number, pair.earlier.number
-        sure[key] = pair, confidence
-        gain = round(1e6 * (confidence - rules.min_confidence)) + _BASE_GAIN + round(_FIT_GAIN * pair.fit)
-        edges.append((key[0], key[1], gain))
-    same = tuple(edges)
-    paired = lineage.paired.get(same)
-    if paired is None:
-        paired = lineage.paired[same] = best_pairs(edges)
-    found = [sure[key] for key in paired.items()]
-    if lineage.cut:
-        found += _left_over(lineage, rules, paired, taken, used)
-    found.sort(key=lambda one: one[0].later.number)
-    return [
-        Link(pair.earlier.session, pair.later.session, "resubmit", pair.rule, round(confidence, 3))
-        for pair, confidence in found
-    ]
-
-
-def _left_over(
-    lineage: _Lineage, rules: RetryRules, paired: dict[int, int], taken: set[str], used: set[str]
-) -> list[tuple[Pair, float]]:
+def _left_over(lineage: _Lineage, rules: RetryRules, taken: set[int], used: set[int]) -> list[tuple[Pair, float]]:
     """Sessions that had more before them than were compared: each with the last one that is still without a retry."""
-    retried = set(paired.values())
-    free = LeftOver(lineage.candidates, lambda look: look.number in retried or id_of(look.session) in taken)
+    free = LeftOver(lineage.candidates, lambda look: look.number in taken)
     found = []
     for later in lineage.cut:
-        if later.number in paired or id_of(later.session) in used:
+        if later.number in used:
             continue
         likely = [(pair, pair.confidence(rules)) for pair in free.pairs_of(later)]
         likely = [one for one in likely if one[1] >= rules.min_confidence and one[1]]

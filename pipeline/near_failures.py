@@ -52,11 +52,12 @@ def near_failures(table: pa.Table, rules: RetryRules) -> Near:
     folder = _within(lineage, _coded(table["work_dir"]))
     names = _names_in(folder, named)
     specific = np.where(names <= rules.names_per_folder, folder, _NONE)
+    stem = _coded(table["name"], stem_of)
     keys = (
         _within(lineage, named),
-        _within(folder, _coded(table["name"], stem_of)),
+        _within(folder, stem),
         specific,
-        _within(lineage, _coded(table["command"], work_of)),
+        _within(_within(lineage, stem), _coded(table["command"], work_of)),
     )
     found = np.zeros(len(start), np.bool_)
     gap = int(rules.max_gap_s) + 2

@@ -185,8 +185,8 @@ class Candidates:
         """What two sessions must share to be compared."""
         session = look.session
         keys = self._keys(look.part, session.name, session.work_dir)
-        if look.command:
-            keys.append(("command", look.part, look.command))
+        if look.command and look.stem:
+            keys.append(("command", look.part, look.stem, look.command))
         if look.hosts and session.name:
             keys.append(("host", look.part, session.name, min(look.hosts)))
         return keys
@@ -218,8 +218,8 @@ class Candidates:
         if shared is None:
             keys = [key for key in self._keys(*work) if key in self._ends]
             shared = self._shared[work] = [(self._ends[key], self.index[key]) for key in keys]
-        if session.command:
-            shared = shared + self._under("command", part, work_of(session.command))
+        if session.command and session.name:
+            shared = shared + self._under("command", part, stem_of(session.name), work_of(session.command))
         earliest, last = self.span(session)
         near = []
         for ends, members in shared:
