@@ -31,12 +31,14 @@ _DECIMAL: Final = re.compile(rb"(\d{1,15})(?:\.(\d{1,9}))?")
 
 # A line that was cut goes on in the next one of its writer. What no line lacks stands at its end.
 _AT_THE_END: Final = b"number of nan iterations"
-_HEAD: Final = re.compile(rb"\biteration\s+\d")
+_HEAD: Final = re.compile(rb"\biteration\s+\d{1,12}\s*/")
 
 
 def _read_step(found: Match, said: Said) -> TrainingStep | None:
-    body = found["body"]
-    if _AT_THE_END not in body and found.end() == len(said.message):
+    message = said.message
+    other = _HEAD.search(message, found.end())  # steps are glued to each other
+    body = b"|" + message[found.end() : other.start() if other else len(message)]
+    if other is None and _AT_THE_END not in body:
         body += _rest_of(said)
     segments = {key.lower(): value for key, value in _SEGMENT.findall(body)}
     row = TrainingStep(step=whole(found["step"]), total_steps=whole(found["total"]))
@@ -99,10 +101,7 @@ RULES: Final = (
     Rule(
         words=(b"iteration ",),
         scan=(b"consumed samples:", b"elapsed time per iteration", b"learning rate: "),
-        shape=re.compile(
-            rb"\biteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})\s*"
-            rb"(?P<body>\|(?:(?!\s*(?:\[[^|\]]{0,40}\]\s*)?iteration\s+\d)[^|\r\n]{0,400}\|?){1,60})"
-        ),
+        shape=re.compile(rb"\biteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})\s*\|"),
         row=_read_step,
     ),
     Rule(

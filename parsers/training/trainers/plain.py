@@ -20,13 +20,15 @@ ORDER: Final = 90  # behind all trainers that have a name
 
 _NUMBER: Final = rb"-?(?:\d+\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|nan|NaN|inf)"
 _OTHER: Final = re.compile(rb"\b(?:eval|val|valid|validation|test|dev|sanity)", re.IGNORECASE)
+# What Megatron-LM prints, and its forks.
+_NAMED: Final = re.compile(rb"elapsed time per iteration|consumed samples: ")
 _RATE: Final = re.compile(rb"\b(?:lr|learning[ _]rate)(?: *[:=] *| +)(" + _NUMBER + rb")", re.IGNORECASE)
 _NORM: Final = re.compile(rb"\b(?:grad(?:ient)?[ _]?norm|gnorm)(?: *[:=] *| +)(" + _NUMBER + rb")", re.IGNORECASE)
 
 
 def _read_step(found: Match, said: Said) -> TrainingStep | None:
     before = said.message[max(0, found.start() - 32) : found.start()]
-    if _OTHER.search(before) or _OTHER.search(found["between"]):
+    if _NAMED.search(said.message) or _OTHER.search(before) or _OTHER.search(found["between"]):
         return None
     row = TrainingStep(step=whole(found["step"]), total_steps=whole(found["total"]), loss=number(found["loss"]))
     beside = found["between"] + found["rest"]

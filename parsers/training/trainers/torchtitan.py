@@ -39,7 +39,8 @@ RULES: Final = (
         words=(b"step: ",),
         scan=(b"grad_norm: ", b"tps: ", b"wps: "),
         shape=re.compile(
-            rb"(?<!validate )\bstep: *(?P<step>\d{1,12})  +loss: +(?P<loss>" + _NUMBER + rb")"
+            rb"(?<!validate )(?<!validation )(?<!eval )(?<!val )(?<!test )"
+            rb"\bstep: *(?P<step>\d{1,12})  +loss: +(?P<loss>" + _NUMBER + rb")"
             rb"(?:  +grad_norm: +(?P<norm>" + _NUMBER + rb"))?(?:  +memory: +[\d.]+GiB\([^)]{0,16}\))?"
             rb"(?:  +(?:tps|wps): +[\d,.]+)?(?:  +tflops: +(?P<tflops>" + _NUMBER + rb"))?"
         ),

@@ -83,8 +83,10 @@ def check(block: bytes, base: int = 7) -> Dense | None:
 def deepspeed(step: int) -> str:
     return (
         f"[default7]: iteration {step:8d}/  115311 | consumed samples: {step * 2048:12d} | consumed tokens: "
-        f"{step * 4194304:12d} | elapsed time per iteration (s): 105.22 | learning rate: 5.969E-05 | global batch size:  "
-        "2048 | lm loss: 2.463556E+00 | grad norm: 0.174 | num zeros: 0.0 | number of skipped iterations:   0 | number of"
+        f"{step * 4194304:12d} | elapsed time per iteration (s): 105.22 | learning rate: 5.969E-05 | global batch siz"
+        f"e:  "
+        "2048 | lm loss: 2.463556E+00 | grad norm: 0.174 | num zeros: 0.0 | number of skipped iterations:   0 | "
+        "number of"
         " nan iterations:   0 | samples per second: 19.463 | TFLOPs: 149.02 |"
     )
 

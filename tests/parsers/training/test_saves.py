@@ -13,7 +13,8 @@ ENDS = (
     "  successfully saved checkpoint at iteration {0:7d} to /c\n",
     "  successfully saved checkpoint from iteration {0:7d} to /c\n",
     "  successfully saved checkpoint from iteration {0:7d} to /c [ t 1/8, p 1/4 ]\n",
-    "  [2026-03-01 10:20:31.000000] successfully saved checkpoint from iteration {0:7d} to /c [ t 1/8, gtp_remat 1/1, p 1/4 ]\n",
+    "  [2026-03-01 10:20:31.000000] successfully saved checkpoint from iteration {0:7d} to /c [ t 1/8, gtp_remat "
+    "1/1, p 1/4 ]\n",
     "[NeMo I 2026-03-01 10:20:31 pl:222] Successfully saved checkpoint from iteration {0:7d} to /c\n",
 )
 TIMER = (
@@ -120,7 +121,8 @@ def test_a_save_of_which_no_end_is_printed(behind: str, complete: bool | None) -
 @pytest.mark.parametrize(
     "text",
     [
-        "WARNING: Starting a checkpoint save before previous has finished. Consider increasing the checkpoint interval.\n",
+        "WARNING: Starting a checkpoint save before previous has finished. Consider increasing the checkpoint "
+        "interval.\n",
         "Model weights saved in out/checkpoint-20/model.safetensors\n",
         "(min, max) time across ranks (ms):\n    load-checkpoint ................................: (2.11, 2.22)\n",
         "Did not save the model /c because `stage3_gather_16bit_weights_on_model_save` is False\n",
