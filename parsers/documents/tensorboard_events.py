@@ -26,6 +26,7 @@ from aftershock.schemas.events import TrainingEvent
 _VERSION: Final = b"brain.Event:"
 _LATEST: Final = 7_258_118_400  # seconds: the year 2200
 _EXCERPT: Final = 256
+_FLOAT: Final = struct.Struct("<f")
 _LONGEST_TEXT: Final = 4096
 
 # Numbers of fields: of an event, a value, a tensor, a session log.
@@ -123,10 +124,23 @@ def _read_value(data: bytes) -> tuple[str | None, float | None]:
             if known(tag) is None and not tag.lower().startswith(_BY_SAMPLES):
                 return None, None
         elif field.number == _SIMPLE_VALUE and field.wire == FIXED32:
-            value = field.real()
+            value = shortest(field.data)
         elif field.number == _TENSOR and field.wire == BYTES:
             value = _scalar(field.data)
     return tag, value
+
+
+def shortest(data: bytes) -> float:
+    """A float of 32 bits as the shortest number that it stands for: 2.4, not 2.4000000953674316."""
+    value = float(_FLOAT.unpack(data)[0])
+    for digits in (6, 7, 8):
+        short = float(f"{value:.{digits}g}")
+        try:
+            if _FLOAT.pack(short) == data:
+                return short
+        except OverflowError:  # rounded up beyond the largest
+            continue
+    return value
 
 
 def _scalar(data: bytes) -> float | None:
@@ -138,10 +152,14 @@ def _scalar(data: bytes) -> float | None:
     packing, number = _TYPES[dtype]
     for field in fields:
         if field.number == _CONTENT and len(field.data) == struct.calcsize(packing):
-            return float(struct.unpack(packing, field.data)[0])
+            return _unpacked(packing, field.data)
         if field.number == number:
             return _number(field, packing)
     return None
+
+
+def _unpacked(packing: str, data: bytes) -> float:
+    return shortest(data) if packing == "<f" else float(struct.unpack(packing, data)[0])
 
 
 def _number(field: Field, packing: str) -> float | None:
@@ -150,7 +168,7 @@ def _number(field: Field, packing: str) -> float | None:
     if field.wire != BYTES:
         return field.real()
     if packing in ("<f", "<d"):
-        return float(struct.unpack(packing, field.data)[0]) if len(field.data) == struct.calcsize(packing) else None
+        return _unpacked(packing, field.data) if len(field.data) == struct.calcsize(packing) else None
     # A packed varint is a message of one field without its key.
     number = next(iter(fields_of(b"\x08" + field.data)), None) if field.data else None
     return None if number is None or len(field.data) > 10 else float(number.signed())

@@ -101,6 +101,16 @@ def test_the_checksum_is_crc32c():
     assert masked_crc32c(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
+def single(value: float) -> bytes | None:
+    """The float of 32 bits that a number is; None for NaN, and zero whatever its sign."""
+    return None if math.isnan(value) else struct.pack("<f", value + 0.0)
+
+
+def test_floats_of_32_bits_are_the_numbers_that_were_logged():
+    (row,) = steps(file_of(event(20, train__loss=2.4, train__grad_norm=16777217.0)))
+    assert (row.loss, row.grad_norm) == (2.4, 16777216.0)
+
+
 FLOATS = st.floats(width=32, allow_infinity=False)
 
 
@@ -120,8 +130,8 @@ def test_what_is_encoded_is_decoded(rows: list[tuple[int, float, float | None]])
     for number, (step, loss, rate) in enumerate(rows):
         row = got[step]
         assert row.loss is not None
-        assert row.loss == loss or (math.isnan(loss) and math.isnan(row.loss))
-        assert row.learning_rate == rate or (rate is not None and math.isnan(rate))
+        assert single(row.loss) == single(loss)
+        assert row.learning_rate is None if rate is None else single(row.learning_rate or 0.0) == single(rate)
         assert (row.time, row.time_basis) == (round((START + number) * 1e6), "epoch")
     assert refusals(data) == []
 
