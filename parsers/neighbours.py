@@ -10,7 +10,7 @@ An assumed zone stays an assumption.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 from typing import Final, NamedTuple
 
@@ -46,16 +46,24 @@ class Lines(NamedTuple):
     breaks: Bools
 
 
-def fill_times(lines: Lines) -> tuple[Floats, Floats]:
-    """Times and errors of all lines; NaN for those that have no neighbour to take them from."""
+class Filled(NamedTuple):
+    """Times and errors, seconds; NaN where no neighbour gives one. lows, highs: between which each lies."""
+
+    times: Floats
+    errors: Floats
+    lows: Floats
+    highs: Floats
+
+
+def fill_times(lines: Lines) -> Filled:
+    """Times of all lines, as far as their neighbours tell them."""
     times, errors = _led_on(lines)
+    lows, highs = times - errors, times + errors
     known = np.flatnonzero(~np.isnan(times))
-    if not known.size:
-        return times, errors
     at = np.arange(times.size)
-    wanted = np.isnan(times) & (at > known[0]) & (at < known[-1])
+    wanted = np.isnan(times) & (at > known[0]) & (at < known[-1]) if known.size else np.zeros(0, np.bool_)
     if not wanted.any():
-        return times, errors
+        return Filled(times, errors, lows, highs)
     before, after = _around(known, at)
     i, p, n = at[wanted], before[wanted], after[wanted]
     sums = np.cumsum(np.where(np.isnan(lines.times), lines.bridges, 0.0))
@@ -67,10 +75,11 @@ def fill_times(lines: Lines) -> tuple[Floats, Floats]:
     scale = np.divide(span, told, out=np.zeros_like(span), where=told > 0)
     filled = times[p] + np.where(fitting, reached + slack * share, np.maximum(reached * scale, 0.0))
     wrong = np.where(fitting, slack * np.maximum(share, 1 - share), -slack)
-    times, errors = times.copy(), errors.copy()
-    times[i] = filled
-    errors[i] = wrong + np.maximum(errors[p], errors[n])
-    return times, errors
+    around = np.maximum(errors[p], errors[n])
+    times[i], errors[i] = filled, wrong + around
+    lows[i] = np.where(fitting, times[p] + reached, filled + slack) - around
+    highs[i] = np.where(fitting, times[p] + reached + slack, filled - slack) + around
+    return Filled(times, errors, lows, highs)
 
 
 def _led_on(lines: Lines) -> tuple[Floats, Floats]:
@@ -123,7 +132,7 @@ def fill_rows(rows: Sequence[Row], anchors: Iterable[tuple[int, Resolved]]) -> N
     """Fill the times of training rows of one source, in place. ``anchors``: clocks of further lines, by offset."""
     wanted = [row for row in rows if isinstance(row, (TrainingEvent, TrainingStep))]
     if not wanted or all(row.time is not None for row in wanted):
-        _fill_checkpoints(rows)
+        _fill_checkpoints(rows, {})
         return
     steps = [row for row in wanted if isinstance(row, TrainingStep)]
     bridges, breaks = step_bridges([row.step for row in steps], [row.step_time_s for row in steps])
@@ -153,14 +162,16 @@ def fill_rows(rows: Sequence[Row], anchors: Iterable[tuple[int, Resolved]]) -> N
     )
     bases = [item.basis if isinstance(item, Resolved) else item.time_basis for item in items]
     basis = ASSUMED if any(word == ASSUMED for word in bases) else NEIGHBOUR
-    times, wrong = fill_times(lines)
-    for item, time, error in zip(items, times.tolist(), wrong.tolist(), strict=True):
+    filled = fill_times(lines)
+    spans: dict[int, tuple[float, float]] = {}
+    for item, time, error, low, high in zip(items, *(column.tolist() for column in filled), strict=True):
         if isinstance(item, Resolved) or item.time is not None or isnan(time):
             continue
         item.time, item.time_basis, item.time_error_s = base + round(time * SECOND), basis, round(error, 6)
         if isinstance(item, TrainingEvent):
             item.last_time = item.time
-    _fill_checkpoints(rows)
+            spans[id(item)] = base + low * SECOND, base + high * SECOND
+    _fill_checkpoints(rows, spans)
 
 
 _PARTS: Final = {
@@ -172,14 +183,20 @@ _PARTS: Final = {
 }
 
 
-def _fill_checkpoints(rows: Sequence[Row]) -> None:
-    """Fill begins and ends of checkpoints from their lines, which stand at or behind the first of them."""
+Span = tuple[float, float]
+
+
+def _fill_checkpoints(rows: Sequence[Row], spans: Mapping[int, Span]) -> None:
+    """Fill begins and ends of checkpoints from their lines, which stand at or behind the first of them.
+
+    spans: by ``id`` of a line, between which times (microseconds) it lies, if it has no clock of its own.
+    """
     told = [row for row in rows if isinstance(row, Checkpoint)]
     lines: list[Checkpoint | TrainingEvent] = [*told]
     lines += [row for row in rows if isinstance(row, TrainingEvent) and row.kind in _PARTS]
     lines.sort(key=lambda row: (row.byte_offset or 0, isinstance(row, TrainingEvent)))
     open_rows: dict[tuple[str | None, int | None], Checkpoint] = {}
-    filled: dict[tuple[int, str], float] = {}  # errors of what is filled in, by row and column
+    filled: dict[tuple[int, str], Span] = {}  # by row and column
     for row in lines:
         if isinstance(row, Checkpoint):
             open_rows[row.kind, row.step] = row
@@ -192,29 +209,32 @@ def _fill_checkpoints(rows: Sequence[Row]) -> None:
             continue
         setattr(held, column, row.time)
         held.time_basis = ASSUMED if ASSUMED in (row.time_basis, held.time_basis) else NEIGHBOUR
-        filled[id(held), column] = row.time_error_s or 0.0
+        error = (row.time_error_s or 0.0) * SECOND
+        filled[id(held), column] = spans.get(id(row), (row.time - error, row.time + error))
     for row in told:
-        start, end = filled.get((id(row), "start_time")), filled.get((id(row), "end_time"))
-        _fit(row, start, end)
+        _fit(row, filled.get((id(row), "start_time")), filled.get((id(row), "end_time")))
 
 
-def _fit(row: Checkpoint, start: float | None, end: float | None) -> None:
-    """Let begin, end and a printed duration fit together. ``start``, ``end``: errors of those that were filled in."""
-    worst = max(start or 0.0, end or 0.0)
+def _fit(row: Checkpoint, start: Span | None, end: Span | None) -> None:
+    """Let begin, end and a printed duration fit together. ``start``, ``end``: where those lie that were filled in."""
+    worst = max(_half(start), _half(end))
     length = None if row.duration_s is None else round(row.duration_s * SECOND)
     if length is None or not row.complete:
         if row.start_time is not None and row.end_time is not None:
             row.end_time = max(row.start_time, row.end_time)
-    elif row.start_time is not None and row.end_time is not None and start is not None and end is not None:
+    elif row.start_time is not None and start is not None and row.end_time is not None and end is not None:
         # The begin lies where both allow it.
-        low = max(row.start_time - start * SECOND, row.end_time - end * SECOND - length)
-        high = min(row.start_time + start * SECOND, row.end_time + end * SECOND - length)
+        low, high = max(start[0], end[0] - length), min(start[1], end[1] - length)
         if low <= high:
-            row.start_time, worst = round((low + high) / 2), (high - low) / 2 / SECOND
+            row.start_time, worst = round((low + high) / 2), (high - low) / 2
         row.end_time = row.start_time + length
     elif row.start_time is not None and (row.end_time is None or end is not None):
-        row.end_time, worst = row.start_time + length, start or 0.0
+        row.end_time, worst = row.start_time + length, _half(start)
     elif row.end_time is not None and (row.start_time is None or start is not None):
-        row.start_time, worst = row.end_time - length, end or 0.0
+        row.start_time, worst = row.end_time - length, _half(end)
     if start is not None or end is not None:
-        row.time_error_s = round(max(row.time_error_s or 0.0, worst), 6)
+        row.time_error_s = round(max(row.time_error_s or 0.0, worst / SECOND), 6)
+
+
+def _half(span: Span | None) -> float:
+    return 0.0 if span is None else (span[1] - span[0]) / 2
