@@ -84,7 +84,7 @@ class FoundColumns:
     """Many rows of one table at once: the columns of the table, and of each row what :class:`Found` holds beside it.
 
     columns: by name; a column that is not given is null. The offset stands under ``@offset``, the clock under
-        ``@kind``, ``@wall``, ``@resolution`` and ``@text``. Credentials are masked.
+        ``@kind``, ``@wall``, ``@resolution``, as printed under ``@text``. Credentials are masked.
     """
 
     table: str

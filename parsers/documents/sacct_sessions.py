@@ -214,20 +214,17 @@ def _columns_of(cells: Cells) -> dict[str, pa.Array]:
         lists, places = hosts
         columns["hosts"] = _lists([*lists, []], np.where(placed, places, len(lists)))
         columns["n_hosts"] = pa.array(np.array([*map(len, lists), 0], np.int32)[np.where(placed, places, len(lists))])
-    return columns | _clock(cells, row_times)
+    return columns | _clock(row_times)
 
 
-def _clock(cells: Cells, row_times: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    """The clock of each row is that of its end, else of its start, else of its submit."""
-    order = ("end", "start", "submit")
-    wall = pc.coalesce(*(row_times[name] for name in order))
-    printed = [pc.if_else(row_times[name].is_valid(), cells.text(name), pa.scalar(None, pa.string())) for name in order]
+def _clock(row_times: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    """The clock of a row is that of its end, else of its start, else of its submit. No session keeps it as printed."""
+    wall = pc.coalesce(*(row_times[name] for name in ("end", "start", "submit")))
     known = wall.is_valid()
     return {
         "@kind": pc.if_else(known, "local", "none"),
         "@wall": wall,
         "@resolution": pc.if_else(known, pa.scalar(SECOND, pa.int64()), pa.scalar(1, pa.int64())),
-        "@text": pc.coalesce(*printed),
     }
 
 

@@ -29,6 +29,8 @@ def read(data: bytes, *, columns: bool) -> tuple[list[Any], list[Any]]:
     blocks = list(read_stream(io.BytesIO(data), detected, columns=columns))
     got = unpack(batch for block in blocks for batch in pack(block, "s"))
     assert sum(block.records for block in blocks) == got.records
+    for item in got.found:
+        item.reading = item.reading._replace(text=None)  # no session keeps it
     rejects = sorted((r.byte_offset, r.length, r.reason, r.excerpt) for r in got.rejects)
     return sorted(got.found, key=lambda item: item.offset), rejects
 
