@@ -13,6 +13,7 @@ prints seconds instead of milliseconds, samples per second and TFLOPs; gpt-neox 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
@@ -31,17 +32,26 @@ _DECIMAL: Final = re.compile(rb"(\d{1,15})(?:\.(\d{1,9}))?")
 
 # A line that was cut goes on in the next one of its writer. What no line lacks stands at its end.
 _AT_THE_END: Final = b"number of nan iterations"
-_HEAD: Final = re.compile(rb"\biteration\s+\d{1,12}\s*/")
+_HEAD: Final = re.compile(rb"\biteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})\s*\|")
 
 
-def _read_step(found: Match, said: Said) -> TrainingStep | None:
-    message = said.message
-    other = _HEAD.search(message, found.end())  # steps are glued to each other
-    body = b"|" + message[found.end() : other.start() if other else len(message)]
-    if other is None and _AT_THE_END not in body:
+def _read_steps(found: Match, said: Said) -> Iterator[TrainingStep]:
+    """All steps of a line: they are glued to each other where a newline was lost."""
+    head: Match | None = found
+    while head is not None:
+        other = _HEAD.search(said.message, head.end())
+        row = _read_step(head, said, other.start() if other else None)
+        if row is not None:
+            yield row
+        head = other
+
+
+def _read_step(head: Match, said: Said, end: int | None) -> TrainingStep | None:
+    body = b"|" + said.message[head.end() : end]
+    if end is None and _AT_THE_END not in body:
         body += _rest_of(said)
     segments = {key.lower(): value for key, value in _SEGMENT.findall(body)}
-    row = TrainingStep(step=whole(found["step"]), total_steps=whole(found["total"]))
+    row = TrainingStep(step=whole(head["step"]), total_steps=whole(head["total"]))
     for key, value in segments.items():
         _take(row, key, value)
     row.loss = next((number(segments[key]) for key in _LOSSES if key in segments), None)
@@ -101,8 +111,9 @@ RULES: Final = (
     Rule(
         words=(b"iteration ",),
         scan=(b"consumed samples:", b"elapsed time per iteration", b"learning rate: "),
-        shape=re.compile(rb"\biteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})\s*\|"),
-        row=_read_step,
+        shape=_HEAD,
+        row=_read_steps,
+        only="step",
     ),
     Rule(
         words=(b" loss at ", b" results at "),
