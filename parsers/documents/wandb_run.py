@@ -20,7 +20,7 @@ from aftershock.parsers.documents.leveldb_log import checksum, log_records
 from aftershock.parsers.documents.proto_wire import BYTES, VARINT, NotProto, fields_of
 from aftershock.parsers.documents.step_values import STEP_NAMES, StepValues, known, step_number
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sample, expect
-from aftershock.parsers.training.launchers.torchrun import role_of_exit
+from aftershock.parsers.training.launchers.exits import role_of_exit
 from aftershock.schemas.events import TrainingEvent
 
 # The identifier, a number of Weights & Biases, the version of the log.
@@ -150,7 +150,8 @@ def _rank(name: str) -> int:
 
 
 def _item(data: bytes) -> Iterator[tuple[str, float]]:
-    name, nested, value = "", [], b""
+    name, value = "", b""
+    nested: list[str] = []
     for field in fields_of(data):
         if field.wire != BYTES:
             continue

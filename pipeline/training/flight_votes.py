@@ -75,10 +75,15 @@ def _groups(events: Iterable[TrainingEvent]) -> Groups:
             continue
         stands = groups[state.name, state.desc, tuple(event.ranks or ())]
         before = stands.get(event.rank)
+        now = Stand(state, event)
         # Of two dumps of a rank the later one counts.
-        if before is None or (state.enqueued or 0) >= (before.state.enqueued or 0):
-            stands[event.rank] = Stand(state, event)
-    return groups
+        if before is None or _age(now) > _age(before):
+            stands[event.rank] = now
+    return dict(sorted(groups.items()))
+
+
+def _age(stand: Stand) -> tuple[int, int, str]:
+    return stand.state.enqueued or 0, stand.event.time or 0, stand.event.source or ""
 
 
 def _vote(members: tuple[int, ...], stands: dict[int, Stand], seen: set[int], votes: dict[int, Votes]) -> int:
