@@ -1,0 +1,1 @@
+"""What metrics showed around events: the windows that events ask for, and the samples in them, by columns."""
