@@ -34,6 +34,7 @@ setup(
     package_data={
         "aftershock": ["py.typed"],
         "aftershock.schemas.catalogs": ["*.tsv"],
+        "aftershock.parsers.training.faults": ["*.tsv"],
         "aftershock.pipeline.pseudonyms": ["*.txt"],
     },
     install_requires=[

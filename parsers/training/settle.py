@@ -20,5 +20,5 @@ def settle(found: list[Found]) -> list[Found]:
     events = [item for item in found if isinstance(item.row, TrainingEvent)]
     beginnings = [item.offset for item in events if event_of(item).kind in BEGINNINGS]
     steps = join_steps([item for item in found if isinstance(item.row, TrainingStep)], beginnings)
-    events, checkpoints = join_saves(join_evaluations(join_errors(events)), steps)
+    events, checkpoints = join_saves(join_evaluations(join_errors(events, steps)), steps)
     return [*steps, *events, *checkpoints]

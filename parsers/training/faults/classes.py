@@ -1,409 +1,21 @@
-"""The class of an error by its words: what an exception, or the text of one, means in the failure taxonomy."""
+"""The class of an error by its words: what an exception, or the text of one, means in the failure taxonomy.
+
+The words are a table beside this module (``classes.tsv``), asked from top to bottom: what is surest goes first. A text
+says more than the type of an exception, for a ``RuntimeError`` may be anything.
+"""
 
 from __future__ import annotations
 
+import pkgutil
 import re
+from functools import lru_cache
 from typing import Final
 
-# In the order in which they are asked. The text is searched; what is surest goes first.
-_BY_TEXT: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
-    (
-        "gpu_memory_ecc",
-        "root",
-        (
-            r"uncorrectable ECC",
-            r"ECCUncorrectable",
-            r"ECC_UNCORRECTABLE",
-            r"CUDA_ERROR_ECC",
-            r"HBM.{0,20}ECC error",
-        ),
-    ),
-    (
-        "nvlink_fault",
-        "root",
-        (
-            r"uncorrectable NVLink error",
-            r"NVLINK_UNCORRECTABLE",
-            r"NvlinkUncorrectable",
-            r"peer GPU memory over nvlink",
-        ),
-    ),
-    (
-        "gpu_fallen_off_bus",
-        "root",
-        (
-            r"no CUDA-capable device is detected",
-            r"cudaErrorNoDevice",
-            r"CUDA_ERROR_NO_DEVICE",
-            r"invalid device ordinal",
-            r"cudaErrorInvalidDevice\b",
-            r"Unable to determine the device handle",
-            r"GPU is lost",
-            r"GPU has fallen off",
-            r"cudaErrorDevicesUnavailable",
-            r"CUDA error: unknown error",
-            r"CUDA_ERROR_UNKNOWN",
-            r"cudaErrorUnknown",
-            r"hipErrorNoDevice",
-            r"No HIP GPUs are available",
-            r"synStatus.{0,40}device.{0,20}(?:lost|failed)",
-            r"Device acquire failed",
-        ),
-    ),
-    (
-        "gpu_hang_or_gsp",
-        "root",
-        (
-            r"GSP RPC timeout",
-            r"hipErrorLaunchTimeOut.{0,40}reset",
-            r"HW Exception by GPU node",
-            r"GPU Hang",
-        ),
-    ),
-    (
-        "user_gpu_oom",
-        "root",
-        (
-            r"(?:CUDA|HIP|XPU|HPU) out of memory",
-            r"CUBLAS_STATUS_ALLOC_FAILED",
-            r"cudaErrorMemoryAllocation",
-            r"CUDNN_STATUS_ALLOC_FAILED",
-            r"RESOURCE_EXHAUSTED: (?:Out of memory|Attempting to allocate|Failed to allocate)",
-            r"hipErrorOutOfMemory",
-            r"Allocation failed for size",
-            r"CUDA error: out of memory",
-            r"synapse.{0,60}out of (?:device )?memory",
-        ),
-    ),
-    (
-        "gpu_unhealthy_suspect",
-        "root",
-        (
-            r"CUDA initialization error",
-            r"CUDA initialization: ",
-            r"CUDA driver initialization failed",
-            r"cudaErrorInitializationError",
-            r"CUDA-capable device\(s\) is/are busy or unavailable",
-            r"all CUDA-capable devices are busy",
-        ),
-    ),
-    (
-        "cuda_kernel_fault",
-        "root",
-        (
-            r"illegal memory access",
-            r"device-side assert",
-            r"unspecified launch failure",
-            r"misaligned address",
-            r"illegal instruction was encountered",
-            r"an illegal instruction",
-            r"CUBLAS_STATUS_EXECUTION_FAILED",
-            r"CUBLAS_STATUS_INTERNAL_ERROR",
-            r"CUDNN_STATUS_EXECUTION_FAILED",
-            r"cudaErrorIllegalAddress",
-            r"cudaErrorLaunchFailure",
-            r"cudaErrorAssert",
-            r"hipErrorIllegalAddress",
-            r"hipErrorLaunchFailure",
-            r"HSA_STATUS_ERROR_(?:MEMORY_APERTURE_VIOLATION|EXCEPTION|ILLEGAL_INSTRUCTION)",
-            r"Memory access fault by GPU node",
-            r"invalid program counter",
-            r"the launch timed out and was terminated",
-            r"CUDA error: an internal operation failed",
-            r"Assertion `[^`]{1,200}` failed",
-        ),
-    ),
-    (
-        "disk_full_quota",
-        "root",
-        (
-            r"No space left on device",
-            r"Disk quota exceeded",
-            r"\[Errno (?:28|122)\]",
-            r"ENOSPC",
-            r"QuotaExceeded",
-        ),
-    ),
-    (
-        "host_shm",
-        "root",
-        (
-            r"insufficient shared memory",
-            r"killed by signal: Bus error",
-            r"/dev/shm",
-            r"unable to (?:open|mmap|allocate) shared memory",
-            r"shared memory.{0,40}(?:exhausted|too small|No space)",
-        ),
-    ),
-    (
-        "host_oom",
-        "root",
-        (
-            r"DataLoader worker .{0,60}killed by signal: Killed",
-            r"Cannot allocate memory",
-            r"\[Errno 12\]",
-            r"std::bad_alloc",
-            r"MemoryError",
-            r"OutOfMemoryError: .{0,80}(?:worker|task|node).{0,80}(?:memory|OOM)",
-            r"killed due to the node running low on memory",
-            r"oom[-_]kill",
-            r"DefaultCPUAllocator: can't allocate memory",
-            r"Unable to allocate \S+ \wiB for an array",
-        ),
-    ),
-    (
-        "peer_exit",
-        "symptom",
-        (
-            r"remote process exited or there was a network error",
-            r"Connection closed by (?:remote )?peer",
-            r"ncclRemoteError",
-            r"Connection reset by peer",
-            r"Broken pipe",
-            r"recvBytes",
-            r"sendBytes",
-            r"Software caused connection abort",
-            r"ncclCommAbort",
-            r"NCCL communicator was aborted",
-            r"NCCL error.{0,60}(?:remote|aborted)",
-            r"socketProgress",
-            r"Transport retry count exceeded by peer",
-            r"Failed to (?:recv|send), got \d+ bytes",
-            r"got \d+ bytes from remote",
-            r"TCPStore.{0,80}(?:closed|broken|failed to recv)",
-            r"failed to recv, got 0 bytes",
-            r"Socket closed",
-            r"collective was aborted",
-            r"actor died",
-            r"ActorDiedError",
-            r"WorkerCrashedError",
-        ),
-    ),
-    (
-        "collective_timeout",
-        "symptom",
-        (
-            r"Watchdog caught collective operation timeout",
-            r"collective operation timeout",
-            r"Timed out waiting \d+ms for (?:recv|send)",
-            r"DistBackendError: .{0,200}timeout",
-            r"NCCL.{0,80}timed? ?out",
-            r"monitoredBarrier",
-            r"barrier.{0,40}timed out",
-            r"wait timeout after \d+ms",
-            r"Timeout at NCCL work",
-            r"Gloo.{0,80}timed out",
-            r"failed to pass monitoredBarrier",
-        ),
-    ),
-    (
-        "checkpoint_load_failure",
-        "root",
-        (
-            r"PytorchStreamReader failed",
-            r"central directory",
-            r"could not (?:find|load) (?:the )?checkpoint",
-            r"Ran out of input",
-            r"Error\(s\) in loading state_dict",
-            r"Missing key\(s\) in state_dict",
-            r"size mismatch for ",
-            r"safetensors_rust\.SafetensorError",
-            r"Error while deserializing header",
-            r"unpickling",
-            r"UnpicklingError",
-            r"invalid load key",
-            r"checkpoint .{0,80}(?:corrupt|not found|does not exist)",
-            r"Invalid metadata file",
-            r"CheckpointException",
-        ),
-    ),
-    (
-        "storage_io",
-        "root",
-        (
-            r"PytorchStreamWriter failed",
-            r"\[Errno (?:5|116|121|107|70)\]",
-            r"Input/output error",
-            r"Stale file handle",
-            r"Remote I/O error",
-            r"Transport endpoint is not connected",
-            r"unexpected pos \d+ vs \d+",
-            r"write\(\): fd \d+ failed",
-            r"file write failed",
-            r"Read-only file system",
-            r"\[Errno 30\]",
-            r"(?:s3|S3|gs|GCS|boto|botocore|fsspec).{0,120}(?:timed? ?out|refused|Could not connect|reset|unreachable|503|500)",
-            r"EndpointConnectionError",
-            r"SlowDown",
-            r"ConnectTimeoutError",
-            r"ReadTimeoutError.{0,80}(?:s3|blob|storage)",
-            r"Lustre.{0,60}(?:evicted|timed out)",
-            r"HDF5.{0,60}(?:unable|failed) to (?:read|write|open)",
-        ),
-    ),
-    (
-        "rendezvous_failure",
-        "root",
-        (
-            r"RendezvousConnectionError",
-            r"RendezvousTimeoutError",
-            r"RendezvousClosedError",
-            r"RendezvousGracefulExit",
-            r"client socket has (?:timed out|failed)",
-            r"Timed out after \d+ seconds waiting for clients",
-            r"gai error",
-            r"getaddrinfo",
-            r"Temporary failure in name resolution",
-            r"Name or service not known",
-            r"Address already in use",
-            r"EADDRINUSE",
-            r"server socket has failed to (?:listen|bind)",
-            r"Connection refused",
-            r"DistNetworkError",
-            r"DistStoreError",
-            r"connectFullMesh failed",
-            r"No route to host",
-            r"Network is unreachable",
-            r"waitForInput",
-        ),
-    ),
-    (
-        "external_service",
-        "root",
-        (
-            r"HTTPError",
-            r"HTTPSConnectionPool",
-            r"Max retries exceeded with url",
-            r"huggingface\.co",
-            r"HfHubHTTPError",
-            r"LocalEntryNotFoundError",
-            r"wandb\.errors",
-            r"CommError",
-            r"Read timed out\. \(read timeout",
-            r"429 Client Error",
-            r"50[0234] Server Error",
-            r"mlflow\.exceptions",
-            r"OfflineModeIsEnabled",
-        ),
-    ),
-    (
-        "user_environment",
-        "root",
-        (
-            r"No module named",
-            r"cannot import name",
-            r"undefined symbol",
-            r"cannot open shared object file",
-            r"libcudart",
-            r"GLIBC_",
-            r"DLL load failed",
-            r"version `\S+' not found",
-            r"no kernel image is available",
-            r"CUDA driver version is insufficient",
-            r"Torch not compiled with CUDA",
-            r"not compiled with",
-            r"flash_attn .{0,60}not installed",
-            r"requires the .{1,60} library but it was not found",
-            r"The detected CUDA version",
-            r"CUDA_HOME",
-            r"is not installed",
-        ),
-    ),
-    (
-        "user_config",
-        "root",
-        (
-            r"unrecognized arguments",
-            r"the following arguments are required",
-            r"invalid choice:",
-            r"expected one argument",
-            r"invalid option",
-            r"argument --?\w",
-            r"Unknown (?:argument|option|config)",
-            r"ValidationError",
-            r"MissingMandatoryValue",
-            r"ConfigAttributeError",
-            r"ConfigKeyError",
-            r"InterpolationKeyError",
-            r"must be divisible by",
-            r"is not divisible by",
-            r"not divisible",
-            r"world[_ ]size .{0,80}(?:not|must|!=)",
-            r"batch[_ ]size .{0,80}(?:not|must|equal)",
-            r"check batch related parameters",
-            r"micro_batch",
-            r"Could not override",
-            r"tensor[-_ ]model[-_ ]parallel",
-            r"pipeline[-_ ]model[-_ ]parallel",
-        ),
-    ),
-    (
-        "user_permission",
-        "root",
-        (
-            r"Permission denied",
-            r"\[Errno (?:13|1)\]",
-            r"Operation not permitted",
-            r"AccessDenied",
-            r"GatedRepoError",
-            r"401 Client Error",
-            r"403 Client",
-        ),
-    ),
-    (
-        "user_data_path",
-        "root",
-        (
-            r"No such file or directory",
-            r"\[Errno 2\]",
-            r"FileNotFound",
-            r"NotADirectory",
-            r"\[Errno 20\]",
-            r"IsADirectory",
-            r"object \S+ doesn't exist",
-            r"NoSuchKey",
-            r"NoSuchBucket",
-            r"does not exist",
-            r"not a valid (?:path|directory)",
-            r"Couldn't find (?:a dataset|any data file)",
-            r"DatasetNotFoundError",
-            r"RepositoryNotFoundError",
-        ),
-    ),
-    (
-        "numeric_divergence",
-        "root",
-        (
-            r"(?:loss|grad(?:ient)?s?(?: norm)?) (?:is|are|was|became) (?:nan|inf)",
-            r"found NaN",
-            r"NaN (?:found|detected|loss)",
-            r"[Ll]oss is [Nn]a[Nn]",
-            r"nan or inf",
-            r"Current loss scale already at minimum",
-            r"non-?finite (?:loss|grad)",
-            r"FoundNonFinite",
-            r"contains NaN",
-            r"inf or nan",
-            r"minimum loss scale reached",
-        ),
-    ),
-    (
-        "process_crash",
-        "root",
-        (
-            r"Segmentation fault",
-            r"SIGSEGV",
-            r"segfault",
-            r"core dumped",
-            r"Illegal instruction",
-            r"SIGILL",
-            r"Fatal Python error",
-            r"double free",
-            r"corrupted",
-        ),
-    ),
-)
-_TEXTS: Final = tuple((name, role, re.compile("|".join(words).encode())) for name, role, words in _BY_TEXT)
+from aftershock.parsers.scan import PatternScanner
+
+# As much of a text as is looked at: what an error means stands at its beginning.
+_MOST: Final = 1000
+
 
 _BY_TYPE: Final[dict[bytes, tuple[str, str]]] = {
     b"FileNotFoundError": ("user_data_path", "root"),
@@ -414,27 +26,63 @@ _BY_TYPE: Final[dict[bytes, tuple[str, str]]] = {
     b"ImportError": ("user_environment", "root"),
     b"OutOfMemoryError": ("user_gpu_oom", "root"),
     b"MemoryError": ("host_oom", "root"),
-    b"EOFError": ("checkpoint_load_failure", "root"),
     b"UnpicklingError": ("checkpoint_load_failure", "root"),
     b"RendezvousConnectionError": ("rendezvous_failure", "root"),
     b"RendezvousTimeoutError": ("rendezvous_failure", "root"),
     b"RendezvousClosedError": ("rendezvous_failure", "root"),
     b"HTTPError": ("external_service", "root"),
     b"ConnectionResetError": ("peer_exit", "symptom"),
+    b"ConnectionAbortedError": ("peer_exit", "symptom"),
     b"BrokenPipeError": ("peer_exit", "symptom"),
+    b"BrokenProcessPool": ("peer_exit", "symptom"),
+    # The other end of a pipe is gone. A file that ends too early says so in its text.
+    b"EOFError": ("peer_exit", "symptom"),
     b"ConnectionRefusedError": ("rendezvous_failure", "root"),
     b"KeyboardInterrupt": ("user_or_admin_cancel", "root"),
-    # What launchers raise when their workers have failed.
+    # What launchers raise when their workers have failed, and what ends a process that was told to.
     b"ChildFailedError": ("teardown", "teardown"),
     b"CalledProcessError": ("teardown", "teardown"),
     b"SignalException": ("teardown", "teardown"),
+    b"SIGTERMException": ("teardown", "teardown"),
     b"SystemExit": ("teardown", "teardown"),
     b"ProcessExitedException": ("teardown", "symptom"),
     b"ProcessRaisedException": ("teardown", "symptom"),
     b"TrainingFailedError": ("teardown", "teardown"),
     b"WorkerGroupError": ("teardown", "teardown"),
+    b"NoRestartRequested": ("teardown", "teardown"),
+    b"CancelledError": ("teardown", "teardown"),
+    b"GeneratorExit": ("teardown", "teardown"),
 }
-_CANCELLED: Final = frozenset({b"CancelledError", b"StopIteration", b"GeneratorExit"})
+# A GPU runs out of memory for other reasons than its own process where others hold most of it.
+_MINE: Final = re.compile(rb"this process has ([\d.]{1,12}) ([KMG])iB memory in use")
+_OTHERS: Final = re.compile(rb"Process \d{1,9} has ([\d.]{1,12}) ([KMG])iB memory in use")
+_UNIT: Final = {b"K": 1 << 10, b"M": 1 << 20, b"G": 1 << 30}
+
+
+@lru_cache(maxsize=1)
+def _table() -> tuple[list[tuple[str, str]], PatternScanner]:
+    """Class and role of every row of the table, and the scan for their patterns."""
+    data = pkgutil.get_data(__package__ or __name__.rpartition(".")[0], "classes.tsv")
+    assert data is not None
+    lines = [line.split("\t") for line in data.decode("utf-8").splitlines() if not line.startswith("#")][1:]
+    patterns = [(pattern.encode(), number) for number, (_, _, pattern) in enumerate(lines)]
+    return [(name, role) for name, role, _ in lines], PatternScanner(patterns)
+
+
+@lru_cache(maxsize=4096)
+def class_of_text(text: bytes) -> tuple[str, str] | None:
+    """Class and role of an error by its text alone; None if the words say nothing.
+
+    >>> class_of_text(b"CUDA error: an illegal memory access was encountered")
+    ('cuda_kernel_fault', 'root')
+    """
+    classes, scanner = _table()
+    first = min((number for _, number in scanner.hits(text[:_MOST])), default=None)
+    if first is None:
+        return None
+    if classes[first][0] == "user_gpu_oom" and _others_hold_it(text):
+        return "gpu_unhealthy_suspect", "root"
+    return classes[first]
 
 
 def class_of(name: bytes, text: bytes) -> tuple[str, str]:
@@ -445,16 +93,19 @@ def class_of(name: bytes, text: bytes) -> tuple[str, str]:
     >>> class_of(b"ValueError", b"x")
     ('user_code_exception', 'root')
     """
-    short = name.rpartition(b".")[2]
-    known = _BY_TYPE.get(short)
-    if known is not None and known[1] != "root":
+    known = _BY_TYPE.get(name.rpartition(b".")[2])
+    if known is not None and known[0] in ("teardown", "user_or_admin_cancel"):
         return known
-    whole = name + b": " + text
-    for error_class, role, pattern in _TEXTS:
-        if pattern.search(whole):
-            return error_class, role
-    if known is not None:
-        return known
-    if short in _CANCELLED:
-        return "teardown", "teardown"
-    return "user_code_exception", "root"
+    return class_of_text(name + b": " + text) or known or ("user_code_exception", "root")
+
+
+def _others_hold_it(text: bytes) -> bool:
+    mine = _MINE.search(text)
+    if mine is None:
+        return False
+    held = sum(float(size) * _UNIT[unit] for size, unit in _sizes(_OTHERS, text))
+    return held > float(mine[1]) * _UNIT[mine[2]]
+
+
+def _sizes(pattern: re.Pattern[bytes], text: bytes) -> list[tuple[bytes, bytes]]:
+    return [(found[1], found[2]) for found in pattern.finditer(text, 0, _MOST) if found[1].count(b".") < 2]

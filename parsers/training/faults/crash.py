@@ -1,11 +1,12 @@
-"""What a process says as it dies, or what is said of it: signals, C++ stacks, errors of the GPU runtime outside Python.
+"""What a process says as it dies, or what is said of it: signals, C++ stacks, damage that the C library finds.
 
     Fatal Python error: Segmentation fault
-    terminate called after throwing an instance of 'c10::Error'
+    [gpu017:00811] Signal: Segmentation fault (11)
     RuntimeError: DataLoader worker (pid 8114) is killed by signal: Bus error.
-    Memory access fault by GPU node-4 (Agent handle: 0x55d) on address 0x7f. Reason: Unknown.
+    *** SIGSEGV (@0x10) received by PID 811 (TID 0x7f) from PID 16; stack trace: ***
 
-https://docs.python.org/3/library/faulthandler.html and the runtimes of CUDA, ROCm and Gaudi.
+https://docs.python.org/3/library/faulthandler.html, https://github.com/openucx/ucx, https://www.open-mpi.org,
+https://github.com/google/glog. An abort (SIGABRT) follows an error that was reported before.
 """
 
 from __future__ import annotations
@@ -16,77 +17,79 @@ from typing import Final
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.training.faults.classes import class_of
+from aftershock.parsers.training.faults.talk import speaks_of
 from aftershock.parsers.training.rules import Match, Rule, Said, error
 from aftershock.schemas.events import TrainingEvent
 
 ORDER: Final = 60
 
+_BUS: Final = re.compile(rb"(?i)bus error|signal 7\b|SIGBUS")
+_ABORT: Final = re.compile(rb"(?i)abort|signal 6\b|SIGABRT|signal 15\b|SIGTERM|Terminated")
 
-def _read_runtime(found: Match, said: Said) -> TrainingEvent | None:
-    if said.prefix.level in ("DEBUG", "INFO", "WARNING", "WARN", "I", "W"):
+
+def _read_signal(found: Match, said: Said) -> TrainingEvent | None:
+    """A signal of which the process itself tells; shared memory that ends too early is a bus error."""
+    text = found["error"]
+    if speaks_of(said, found.start("error")):
+        return None
+    error_class, role = "process_crash", "root"
+    if _BUS.search(text):
+        error_class = "host_shm"
+    elif _ABORT.search(text):
+        error_class, role = "teardown", "symptom"
+    row = TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(text).strip())
+    host = found.groupdict().get("host")
+    row.host_raw = text_of(host) if host else None
+    return row
+
+
+def _read_worker(found: Match, said: Said) -> TrainingEvent | None:
+    if speaks_of(said, found.start("error")):
         return None
     error_class, role = class_of(b"RuntimeError", found["error"])
-    if error_class == "user_code_exception":
-        return None
-    row = TrainingEvent(kind="error", error_class=error_class, error_role=role)
-    row.error = text_of(found["error"]).strip()
-    return row
+    if b"SIGTERM" in found["error"] or b"signal: Terminated" in found["error"]:
+        error_class, role = "teardown", "symptom"
+    elif error_class == "user_code_exception":
+        error_class = "process_crash"
+    return TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(found["error"]).strip())
 
 
 RULES: Final = (
     Rule(
-        words=(b"Fatal Python error: ", b"Caught signal "),
+        words=(b"Fatal Python error: ", b"Caught signal ", b"Segfault encountered", b"; stack trace: ***"),
         shape=re.compile(
-            rb"(?P<error>Fatal Python error: (?:Segmentation fault|Bus error|Illegal instruction|Floating point exception|none_dealloc)"
-            rb"[^\r\n]{0,200}|Caught signal (?:11|4|7|8) \([^\r\n]{1,200})"
+            rb"(?P<error>Fatal Python error: [A-Za-z_][^\r\n]{0,200}|Caught signal \d{1,2} \([^\r\n]{1,200}"
+            rb"|!{3,} ?Segfault encountered|\*\*\* SIG[A-Z]{2,6} \([^\r\n]{1,120}; stack trace: \*\*\*)"
         ),
-        row=error("process_crash"),
+        row=_read_signal,
         only="fault",
     ),
     Rule(
-        words=(b"Fatal Python error: Aborted",),
-        shape=re.compile(rb"(?P<error>Fatal Python error: Aborted)"),
-        row=error("teardown", "symptom"),
+        words=(b"] Signal: ",),
+        shape=re.compile(rb"\[(?P<host>[\w.-]{1,64}):\d{1,9}\] (?P<error>Signal: [A-Z][\w ]{1,40} \(\d{1,2}\))"),
+        row=_read_signal,
         only="fault",
     ),
     Rule(
-        words=(b"Segmentation fault (core dumped)", b"Illegal instruction (core dumped)"),
-        shape=re.compile(rb"(?P<error>(?:Segmentation fault|Illegal instruction) \(core dumped\))"),
+        words=(
+            b"double free or corruption",
+            b"corrupted size vs. prev_size",
+            b"malloc(): ",
+            b"free(): invalid",
+            b"smashing detected",
+        ),
+        shape=re.compile(
+            rb"\A(?P<error>double free or corruption|corrupted (?:size vs\. prev_size|double-linked list)"
+            rb"|malloc\(\): [a-z]"
+            rb"|free\(\): invalid|munmap_chunk\(\): |\*\*\* stack smashing detected \*\*\*)[^\r\n]{0,120}"
+        ),
         row=error("process_crash"),
         only="fault",
     ),
     Rule(
         words=(b"is killed by signal: ",),
         shape=re.compile(rb"(?P<error>DataLoader worker \(pid[^)]{0,40}\) is killed by signal: [^\r\n]{1,400})"),
-        row=_read_runtime,
-        only="fault",
-    ),
-    Rule(
-        words=(b"Memory access fault by GPU", b"HSA_STATUS_ERROR", b"HW Exception by GPU node"),
-        shape=re.compile(
-            rb"(?P<error>(?:Memory access fault by GPU|HW Exception by GPU node|[^\r\n]{0,80}HSA_STATUS_ERROR_)[^\r\n]{1,400})"
-        ),
-        row=_read_runtime,
-        only="fault",
-    ),
-    Rule(
-        words=(b"CUDA error: ", b"CUDA failure", b"Cuda error", b"CUDA Error", b"HIP error: ", b"CUDA out of memory"),
-        shape=re.compile(rb"(?P<error>(?:CUDA|HIP|Cuda) (?:[Ee]rror|failure|out of memory)\b[^\r\n]{1,600})"),
-        row=_read_runtime,
-        only="fault",
-    ),
-    Rule(
-        words=(b"RESOURCE_EXHAUSTED: ",),
-        shape=re.compile(rb"(?P<error>RESOURCE_EXHAUSTED: [^\r\n]{1,600})"),
-        row=_read_runtime,
-        only="fault",
-    ),
-    Rule(
-        words=(b"No space left on device", b"Disk quota exceeded", b"Stale file handle"),
-        shape=re.compile(
-            rb"(?P<error>[^\r\n]{0,300}(?:No space left on device|Disk quota exceeded|Stale file handle))"
-        ),
-        row=_read_runtime,
+        row=_read_worker,
         only="fault",
     ),
 )
@@ -96,12 +99,18 @@ SAMPLES: Final = (
         "RuntimeError: DataLoader worker (pid 8114) is killed by signal: Bus error. It is possible that dataloader's "
         "workers are out of shared memory.\n",
         (expect("training_events", error_class="host_shm", error_role="root"),),
-        title="Crash",
+        title="Crash of a worker",
     ),
     Sample(
         "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f2a11b2c700 (most recent call first):\n",
         (expect("training_events", error_class="process_crash", error_role="root"),),
+        title="Crash",
+    ),
+    Sample(
+        "[gpu017:00811] *** Process received signal ***\n[gpu017:00811] Signal: Segmentation fault (11)\n",
+        (expect("training_events", error_class="process_crash", error_role="root", host_raw="gpu017"),),
+        title="Crash under Open MPI",
     ),
 )
 
-NON_SAMPLES: Final = ("Segmentation faults are caught by the tests\n", "see CUDA error: codes in the manual\n")
+NON_SAMPLES: Final = ("Segmentation faults are caught by the tests\n", "free(): the method of the pool\n")

@@ -2,87 +2,209 @@
 
     torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3 has a total capacity of 79.11 GiB ...
     FileNotFoundError: [Errno 2] No such file or directory: '/data/shard-0007.bin'
-    RuntimeError: [enforce fail at inline_container.cc:603] . PytorchStreamWriter failed writing file data/12: ...
+    ray.exceptions.RayTaskError(RuntimeError): ray::train() (pid=811, ip=10.0.0.7)
 
-https://docs.python.org/3/library/exceptions.html. What an exception means is told by its text before its type, for a
-``RuntimeError`` may be anything. The exception that others were raised from is the cause: ``settle`` is told of the
-line between them.
+https://docs.python.org/3/library/exceptions.html and traceback.html. What an exception means is told by its text before
+its type, for a ``RuntimeError`` may be anything. What stands around a traceback says whether it counts: the exception
+that others were raised from is the cause, one that a logger shows may have been survived, one in a destructor has no
+effect, and one within the shown output of another program is that program's.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.training.faults.classes import class_of
-from aftershock.parsers.training.marks import CHAIN, REPRINT
-from aftershock.parsers.training.rules import Match, Rule, Said
+from aftershock.parsers.training.faults.talk import TALK_LEVELS, speaks_of
+from aftershock.parsers.training.marks import CHAIN, IGNORED, INIT, LOGGED, QUOTE, RAISED_FROM, REPRINT, UNQUOTE
+from aftershock.parsers.training.rules import Match, Rule, Said, Told
+from aftershock.parsers.training.writers import signed
 from aftershock.schemas.events import TrainingEvent
 
 ORDER: Final = 80  # what is known by its own words goes first
 
-# The name of an exception at the beginning of a message, of any library. Warnings are no errors.
+# The name of an exception at the beginning of a message, of any library; some end unlike others. Warnings are no
+# errors.
 _NAME: Final = (
-    rb"(?P<type>(?:[A-Za-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}?(?:Error|Exception|Interrupt|Timeout|NotFound|Exhausted))"
+    rb"(?P<type>(?:[A-Za-z_]\w{0,40}\.){0,6}(?:[A-Z]\w{0,60}?)??"
+    rb"(?:Error|Exception|KeyboardInterrupt|(?<=\.)[A-Z]\w{0,60}(?:Timeout|TimedOut|NotFound|Exhausted|Failed|Refused"
+    rb"|Closed"
+    rb"|Unsupported|OutOfResources|ProcessPool|Cancelled)|BadZipFile|SystemExit|NotFoundError))"
 )
-_SHAPE: Final = re.compile(rb"\A(?:E +)?" + _NAME + rb"(?:(?P<colon>: ?)(?P<text>[^\r\n]{0,4000})|\s*\Z)")
+_SHAPE: Final = re.compile(
+    rb"\A(?:E +|[|+][| +]{0,40})?"
+    + _NAME
+    + rb"(?:\((?P<wrapped>\w{1,60})\))?(?:(?P<colon>: ?)(?P<text>[^\r\n]{0,4000})|\s*\Z)"
+)
 # Ranks that write without a buffer shred their lines: a name anywhere, its number and words anywhere behind it.
 _SHREDDED: Final = re.compile(
     rb"(?P<type>FileNotFoundError|PermissionError|ModuleNotFoundError|OSError)[^\r\n]{0,400}?"
     rb"(?P<text>\[Errno (?:2|5|13|28|116|122)\] [A-Z][^\r\n]{0,400})"
 )
+# Lines below an error of NCCL that belong to it: its code, ``Last error:``, and what that was.
+_MOST_BELOW: Final = 4
+_TRACEBACK: Final = b"Traceback (most recent call last)"
 
 
-def _read(found: Match, said: Said) -> TrainingEvent | None:
+def _read(found: Match, said: Said) -> Told | None:
     name = found["type"]
     text = found["text"] or b""
-    if _is_told_about(said, found):
+    if found["wrapped"]:
+        name = found["wrapped"]
+    if speaks_of(said) or _is_prose(found, text):
         return None
-    error_class, role = class_of(name, text)
-    error = found[0].strip()
-    return TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(error[:4096]))
+    error_class, role = class_of(name, _with_words_below(text, said))
+    error = found[0].strip()[:4096]
+    row = TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(error))
+    return Told(row, None, signed("", said.prefix))
 
 
-def _is_told_about(said: Said, found: Match) -> bool:
-    """Whether somebody speaks of an exception rather than raises it: logged below the level of an error."""
-    del found
-    return said.prefix.level in ("DEBUG", "INFO", "WARNING", "WARN", "I", "W")
+def _is_prose(found: Match, text: bytes) -> bool:
+    """Whether a word that is also a name of an exception begins a sentence, a key of a configuration, or a type."""
+    name = found["type"]
+    if name in (b"Error", b"KeyboardInterrupt") and found["colon"]:
+        return True
+    return b"." not in name and text.startswith((b"Optional[", b"<class ", b"Type["))
 
 
-def _chain(_found: Match, _said: Said) -> TrainingEvent:
-    return TrainingEvent(kind="error")
+def _with_words_below(text: bytes, said: Said) -> bytes:
+    """The text of an exception; with the lines below where it begins there, or where NCCL tells there why."""
+    if text.strip() and b"NCCL" not in text:
+        return text
+    words = []
+    for line in said.below():
+        if line.startswith((b"Traceback", b"File ", b"During handling", b"Exception raised from")):
+            break
+        if line.strip():
+            words.append(line.strip())
+        if len(words) == (_MOST_BELOW if text.strip() else 1):
+            break
+    return b" ".join([text, *words])
+
+
+def _read_shredded(found: Match, said: Said) -> Told | None:
+    if speaks_of(said):
+        return None
+    error_class, role = class_of(found["type"], found["text"])
+    row = TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(found[0]).strip())
+    return Told(row, None, signed("", said.prefix))
+
+
+def _read_what(found: Match, said: Said) -> Told | None:
+    """What C++ says as it ends the process: the exception once more, unless Python never saw it."""
+    error_class, role = class_of(b"RuntimeError", found["text"])
+    if error_class == "user_code_exception":
+        error_class, role = "process_crash", "root"
+    row = TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(found["text"]).strip())
+    return Told(row, None, signed(REPRINT, said.prefix))
+
+
+def _mark(mark: str) -> Callable[[Match, Said], Told]:
+    def read(_found: Match, said: Said) -> Told:
+        return Told(TrainingEvent(kind="error"), None, signed(mark, said.prefix))
+
+    return read
+
+
+def _read_logged(_found: Match, said: Said) -> Told | None:
+    """A line of a logger that is followed by a traceback."""
+    if _TRACEBACK not in said.rest[:2048]:
+        return None
+    first = next(iter(said.below()), b"")
+    if not first.startswith(_TRACEBACK):
+        return None
+    level = said.prefix.level
+    if level is None:
+        return None
+    mark = IGNORED if level in TALK_LEVELS else LOGGED
+    return Told(TrainingEvent(kind="error"), None, signed(mark, said.prefix))
 
 
 RULES: Final = (
     Rule(
-        words=(b"During handling of the above exception", b"The above exception was the direct cause"),
-        shape=re.compile(
-            rb"During handling of the above exception, another exception occurred"
-            rb"|The above exception was the direct cause of the following exception"
+        words=(b"During handling of the above exception",),
+        shape=re.compile(rb"During handling of the above exception, another exception occurred"),
+        row=_mark(CHAIN),
+    ),
+    Rule(
+        words=(b"The above exception was the direct cause",),
+        shape=re.compile(rb"The above exception was the direct cause of the following exception"),
+        row=_mark(RAISED_FROM),
+    ),
+    Rule(
+        words=(
+            b"Exception ignored in",
+            b"Exception ignored on",
+            b"--- Logging error ---",
+            b"Error in atexit._run_exitfuncs",
         ),
-        row=_chain,
-        mark=CHAIN,
+        shape=re.compile(rb"\A(?:Exception ignored (?:in|on)\b|--- Logging error ---|Error in atexit\._run_exitfuncs)"),
+        row=_mark(IGNORED),
+    ),
+    Rule(
+        words=(b" lines of output]", b"[end of output]"),
+        shape=re.compile(rb"\[(?:\d{1,6} lines of output|end of output)\]"),
+        row=lambda found, said: Told(
+            TrainingEvent(kind="error"), None, signed(UNQUOTE if b"end" in found[0] else QUOTE, said.prefix)
+        ),
+    ),
+    Rule(
+        words=(b"ERROR", b"WARNING", b"CRITICAL"),
+        shape=re.compile(rb"\A"),
+        row=_read_logged,
+        tells=False,
+    ),
+    Rule(
+        words=(
+            b"in barrier",
+            b"in init_process_group",
+            b"in _lazy_init",
+            b"in set_device",
+            b"in _cuda_init",
+            b"in _initialize_distributed",
+        ),
+        shape=re.compile(
+            rb'\AFile "[^"\r\n]{1,400}", line \d{1,7}, in (?:barrier|init_process_group|_lazy_init|set_device'
+            rb"|_initialize_distributed|get_rng_state)\b"
+        ),
+        row=_mark(INIT),
     ),
     Rule(
         words=(b"Error", b"Exception", b"KeyboardInterrupt", b"Timeout", b"NotFound", b"Exhausted"),
-        scan=(b"Error: ", b"Error:\n", b"Error\n", b"Error\r", b"Exception: ", b"Interrupt\n", b"Timeout: "),
+        scan=(
+            *(b"Error: ", b"Error:\n", b"Error:\r", b"Error\n", b"Error\r", b"Error(", b"Error: \n"),
+            *(b"Exception: ", b"Exception\n", b"Exception:\n", b"Interrupt\n", b"Interrupt\r", b"Interrupt: "),
+            *(
+                b"Timeout: ",
+                b"Closed: ",
+                b"NotFound: ",
+                b"Failed: ",
+                b"Exhausted: ",
+                b"ProcessPool: ",
+                b"Unsupported: ",
+            ),
+            *(b"BadZipFile: ", b"OutOfResources: ", b"SystemExit: ", b"Cancelled: "),
+        ),
         shape=_SHAPE,
         row=_read,
         only="fault",
+        tells=False,
     ),
     Rule(
         words=(b"[Errno ",),
         shape=_SHREDDED,
-        row=_read,
+        row=_read_shredded,
         only="fault",
+        tells=False,
     ),
     Rule(
         words=(b"what():  ",),
-        shape=re.compile(rb"\A(?:terminate called .{0,200}?)?\s*what\(\):\s+(?P<text>[^\r\n]{1,4000})(?P<type>)"),
-        row=_read,
-        mark=REPRINT,
+        shape=re.compile(rb"\A(?:terminate called .{0,200}?)?\s*what\(\):\s+(?P<text>[^\r\n]{1,4000})"),
+        row=_read_what,
         only="fault",
     ),
 )
@@ -116,10 +238,25 @@ SAMPLES: Final = (
         ),
         title="Exception raised from another",
     ),
+    Sample(
+        "2026-03-01 10:20:30,123 - trainer - ERROR - Step failed\n"
+        "Traceback (most recent call last):\n"
+        '  File "/app/train.py", line 12, in step\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3 has a total capacity of 79.11 "
+        "GiB "
+        "of which 1.10 GiB is free.\n",
+        (expect("training_events", error_class="user_gpu_oom", error_role="root"),),
+        title="Exception in a line of a logger",
+    ),
 )
 
 NON_SAMPLES: Final = (
     "2026-03-01 10:20:30,123 - root - INFO - ValueError: of the last run, fixed\n",
     "the Error: word in a sentence\n",
     "UserWarning: torch.meshgrid: in an upcoming release\n",
+    "ConnectionError: no answer of 10.0.0.9, retrying in 5 s\n",
+    "2026-03-01 10:20:30,123 - root - WARNING - cache is cold\nTraceback (most recent call last):\nKeyError: 'key'\n",
+    "Exception ignored in: <function _Iter.__del__ at 0x7f>\nTraceback (most recent call last):\nAssertionError: can "
+    "only "
+    "test a child process\n",
 )

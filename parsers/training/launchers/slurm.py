@@ -17,14 +17,21 @@ from typing import Final
 from aftershock.parsers.clock import SECOND, Reading, wall_micros
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.training.marks import CONFIRMED
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, error
 from aftershock.schemas.events import TrainingEvent
 
 ORDER: Final = 20
 
 _CANCEL: Final = re.compile(
-    rb"(?P<error>\*\*\* (?:STEP|JOB) [\w.+]{1,40} ON (?P<node>[\w.-]{1,64}) CANCELLED AT (?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)"
+    rb"(?P<error>\*\*\* (?:STEP|JOB) [\w.+]{1,40} ON (?P<node>[\w.-]{1,64}) CANCELLED AT "
+    rb"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)"
     rb"(?:[^\r\n]{0,60}? DUE (?:TO|to) (?P<why>[A-Za-z][^\r\n*]{0,80}?))?[ ,]*(?:\*\*\*|SEE SLURMCTLD)[^\r\n]{0,60})"
+)
+_FAILED: Final = re.compile(
+    rb"(?P<error>\*\*\* (?:STEP|JOB) [\w.+]{1,40} ON (?P<node>[\w.-]{1,64}) (?P<how>FAILED \(|UNCORRECTABLE MEMORY "
+    rb"ERROR AT "
+    rb"|REASON: )[^\r\n]{0,200})"
 )
 _WALL: Final = re.compile(rb"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)")
 _REASONS: Final = (
@@ -51,19 +58,40 @@ def _read_cancel(found: Match, _said: Said) -> Told:
     return Told(row, Reading("local", wall, None, None, SECOND, text_of(found["at"])))
 
 
-def _read_exit(found: Match, _said: Said) -> TrainingEvent:
+def _read_failed(found: Match, _said: Said) -> TrainingEvent:
+    row = TrainingEvent(kind="error", error_class="unknown", error_role="symptom", error=text_of(found["error"]))
+    row.host_raw = text_of(found["node"])
+    if found["how"].startswith(b"UNCORRECTABLE"):
+        row.error_class, row.error_role = "host_hardware", "root"
+    return row
+
+
+_EXITS: Final = (
+    ((b"Segmentation fault", b"Illegal instruction", b"Floating point"), "process_crash", "root"),
+    ((b"Exited with exit code 139", b"Exited with exit code 132"), "process_crash", "root"),
+    ((b"Bus error", b"Exited with exit code 135"), "host_shm", "root"),
+    ((b"Terminated", b"Aborted", b"Exited with exit code 143", b"Exited with exit code 134"), "teardown", "teardown"),
+)
+
+
+def _read_exit(found: Match, _said: Said) -> Told:
     how = found["how"]
     row = TrainingEvent(kind="exit", error_class="unknown", error_role="symptom", error=text_of(found["error"]))
+    if b"," not in found["hosts"] and b"[" not in found["hosts"]:
+        row.host_raw = text_of(found["hosts"])
     if how.startswith(b"Out Of Memory"):
         row.kind, row.error_class, row.error_role = "error", "host_oom", "root"
-    elif how.startswith((b"Segmentation fault", b"Illegal instruction", b"Floating point")):
-        row.error_class, row.error_role = "process_crash", "root"
-    elif how.startswith(b"Bus error"):
-        row.error_class, row.error_role = "host_shm", "root"
-    elif how.startswith(
-        (b"Terminated", b"Aborted", b"Killed", b"Exited with exit code 143", b"Exited with exit code 134")
-    ):
-        row.error_class, row.error_role = "teardown", "teardown"
+        return Told(row, None, CONFIRMED)
+    for words, error_class, role in _EXITS:
+        if how.startswith(words):
+            row.error_class, row.error_role = error_class, role
+    return Told(row)
+
+
+def _read_node(found: Match, said: Said) -> TrainingEvent:
+    row = error("node_failure")(found, said)
+    if b"," not in found["host"] and b"[" not in found["host"]:
+        row.host_raw = text_of(found["host"])
     return row
 
 
@@ -75,45 +103,66 @@ RULES: Final = (
         only="slurm",
     ),
     Rule(
+        words=(b" FAILED (non-zero exit code", b" UNCORRECTABLE MEMORY ERROR AT ", b" REASON: "),
+        scan=(b" FAILED (non-zero exit code", b" UNCORRECTABLE MEMORY ERROR AT "),
+        shape=_FAILED,
+        row=_read_failed,
+        only="slurm",
+    ),
+    Rule(
         words=(b"Node failure on ",),
         shape=re.compile(rb"srun: error: (?P<error>Node failure on (?P<host>[\w.,\[\]-]{1,400}))"),
-        row=error("node_failure"),
+        row=_read_node,
         only="slurm",
     ),
     Rule(
         words=(b"oom_kill event", b"oom-kill event"),
         shape=re.compile(rb"(?P<error>Detected \d{1,9} oom[_-]kill event[^\r\n]{0,300})"),
         row=error("host_oom"),
+        mark=CONFIRMED,
         only="slurm",
     ),
     Rule(
         words=(b": task ", b": tasks "),
         scan=(b"srun: error: ",),
         shape=re.compile(
-            rb"srun: error: (?P<error>(?P<hosts>[\w.,\[\]-]{1,400}): tasks? (?P<tasks>[\d,\[\]-]{1,200}): (?P<how>[A-Z][^\r\n]{1,200}))"
+            rb"srun: error: (?P<error>(?P<hosts>[\w.,\[\]-]{1,400}): tasks? (?P<tasks>[\d,\[\]-]{1,200}): "
+            rb"(?P<how>[A-Z][^\r\n]{1,200}))"
         ),
         row=_read_exit,
         only="slurm",
     ),
     Rule(
-        words=(b"Job step aborted", b"srun: Force Terminated", b"Killing subprocess", b"Main process received SIGTERM"),
+        words=(
+            *(b"Job step aborted", b"srun: Force Terminated", b"forcing job termination", b"STEPD TERMINATED ON"),
+            *(b"srun: Terminating StepId=", b"srun: got SIGCONT", b"srun: forcing"),
+        ),
         shape=re.compile(
-            rb"(?P<error>Job step aborted: Waiting up to \d{1,6} seconds[^\r\n]{0,60}|srun: Force Terminated[^\r\n]{0,80}"
-            rb"|Killing subprocess \d{1,9}|Main process received SIGTERM, exiting)"
+            rb"(?P<error>Job step aborted: Waiting up to \d{1,6} seconds[^\r\n]{0,60}|srun: Force "
+            rb"Terminated[^\r\n]{0,80}"
+            rb"|srun: forcing job termination|\*\*\* STEP [\w.+]{1,40} STEPD TERMINATED ON [^\r\n]{1,200}"
+            rb"|srun: Terminating StepId=[^\r\n]{1,60}|srun: got SIGCONT)"
         ),
         row=error("teardown", "teardown", kind="exit"),
         only="slurm",
     ),
     Rule(
-        words=(b"Unable to create step", b"pyxis: ", b"enroot-", b"ImagePullBackOff", b"ErrImagePull"),
+        words=(
+            b"Unable to create step for job",
+            b"Task launch for ",
+            b"Application launch failed",
+            b"spank plugin stack",
+        ),
         shape=re.compile(
-            rb"(?P<error>(?:srun: error: )?Unable to create step for job[^\r\n]{1,200}|pyxis: [^\r\n]{0,120}(?:failed|error|couldn't)[^\r\n]{0,200}"
-            rb"|ImagePullBackOff|ErrImagePull)"
+            rb"(?P<error>(?:Unable to create step for job|Task launch for (?:StepId=)?[\w.+]{1,40} failed on node"
+            rb"|Application la"
+            rb"unch failed|Failed to invoke spank plugin stack)[^\r\n]{0,200})"
         ),
         row=error("launcher_or_container"),
         only="slurm",
     ),
 )
+
 
 SAMPLES: Final = (
     Sample(
@@ -128,6 +177,16 @@ SAMPLES: Final = (
         ),
         title="Slurm",
         url="https://github.com/SchedMD/slurm",
+    ),
+    Sample(
+        "slurmstepd: error: *** STEP 812.0 ON gpu016 CANCELLED AT 2026-03-01T10:20:30 DUE TO NODE FAILURE, SEE "
+        "SLURMCTLD LOG "
+        "FOR DETAILS ***\nsrun: error: Node failure on gpu018\n",
+        (
+            expect("training_events", error_class="node_failure", error_role="symptom", host_raw=None),
+            expect("training_events", error_class="node_failure", error_role="root", host_raw="gpu018"),
+        ),
+        title="Slurm: a node that failed",
     ),
 )
 

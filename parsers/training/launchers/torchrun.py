@@ -3,6 +3,7 @@
     ... [default] Rendezvous complete for workers. Result:
       restart_count=1
     ... failed (exitcode: -9) local_rank: 2 (pid: 8114) of binary: /usr/bin/python3
+    ... [default] Worker group FAILED. 2/3 attempts left; will restart worker group
     Root Cause (first observed failure):
     [0]:
       time      : 2026-03-01_10:20:30
@@ -10,8 +11,9 @@
       rank      : 7 (local_rank: 7)
       exitcode  : -6 (pid: 8114)
 
-https://github.com/pytorch/pytorch/tree/main/torch/distributed/elastic. Its "root cause" is the first exit that one agent
-saw among its own workers, at a resolution of a second: a symptom, unless the exit tells of a crash and stands alone.
+https://github.com/pytorch/pytorch/tree/main/torch/distributed/elastic. Its "root cause" is the first exit that one
+agent saw among its own workers, at a resolution of a second: a symptom, unless the exit tells of a crash and stands
+alone. Attempts left are counted before the restart. That new nodes came is no failure.
 """
 
 from __future__ import annotations
@@ -23,8 +25,11 @@ from typing import Final
 from aftershock.parsers.clock import SECOND, Reading, wall_micros
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
-from aftershock.parsers.training.marks import ATTEMPT, FIRST_EXIT
+from aftershock.parsers.training.launchers.exits import role_of_exit
+from aftershock.parsers.training.marks import ATTEMPT, ENDED, FIRST_EXIT, PARTLY, SUCCESS
+from aftershock.parsers.training.prefixes import peel_all
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, error, event, whole
+from aftershock.parsers.training.writers import signed
 from aftershock.schemas.events import TrainingEvent
 
 ORDER: Final = 30
@@ -33,20 +38,12 @@ _FIELD: Final = re.compile(rb"(\w[\w ]{0,20}?)\s*[:=]\s*(.*)\Z")
 _RANKS: Final = re.compile(rb"(\d{1,6}) \(local_rank: (\d{1,4})\)")
 _EXIT: Final = re.compile(rb"(-?\d{1,5}) \(pid: (-?\d{1,9})\)")
 _TIME: Final = re.compile(rb"(\d{4})-(\d\d)-(\d\d)_(\d\d):(\d\d):(\d\d)")
-
-# Exits of processes that were told to end, or that ended themselves after somebody else had failed.
-_TOLD_TO_END: Final = frozenset({-6, -15, 134, 143, 0})
-
-
-def role_of_exit(code: int | None) -> tuple[str, str]:
-    """Class and role of an exit status (negative: a signal) when nothing else is known."""
-    if code in (-11, 139, -4, 132, -8):
-        return "process_crash", "root"
-    if code in (-7, 135):
-        return "host_shm", "root"
-    if code in _TOLD_TO_END:
-        return "teardown", "teardown"
-    return "unknown", "symptom"
+_ENTRY: Final = re.compile(rb"\[\d{1,5}\]:\Z")
+# The process of an agent, in the stamp of its lines: ``E0301 10:20:30.123456 811 torch/...``,
+# ``[ft_launcher811@node]``.
+_AGENT: Final = re.compile(
+    rb"\b[IWEF]\d{4} [\d:.]{8,18} (\d{1,10}) [\w./-]{1,200}\]|\[(ft_launcher\d{1,9}@[\w.-]{1,64})\]"
+)
 
 
 def _read_rendezvous(_found: Match, said: Said) -> TrainingEvent:
@@ -56,7 +53,6 @@ def _read_rendezvous(_found: Match, said: Said) -> TrainingEvent:
         if field is None:
             break
         if field[1] == b"restart_count":
-            row.step = None
             row.error = f"restart_count={text_of(field[2])}" if field[2].strip(b" []") not in (b"0", b"") else None
         elif field[1] == b"global_ranks":
             ranks = [int(rank) for rank in re.findall(rb"\d{1,6}", field[2])]
@@ -64,29 +60,59 @@ def _read_rendezvous(_found: Match, said: Said) -> TrainingEvent:
     return row
 
 
-def _read_exit(found: Match, _said: Said) -> TrainingEvent:
+def _read_exit(found: Match, said: Said) -> Told:
     error_class, role = role_of_exit(whole(found["code"]))
-    return TrainingEvent(
-        kind="exit",
-        local_rank=whole(found["local"]),
-        error_class=error_class,
-        error_role=role,
-        error=text_of(found[0]),
-    )
+    row = TrainingEvent(kind="exit", error_class=error_class, error_role=role, error=text_of(found[0]))
+    row.local_rank = whole(found["local"])
+    return Told(row, None, _ended_by(said))
+
+
+def _ended_by(said: Said) -> str:
+    """The mark of an attempt that is over, with the agent that says so."""
+    agent = _AGENT.search(said.line.envelope.message[:400])
+    name = text_of(agent[1] or agent[2]) if agent else ""
+    mark = signed(ENDED, said.prefix)
+    return mark if not name else f"{mark}{'' if '@' in mark else '@'}{name}"
 
 
 def _read_table(_found: Match, said: Said) -> Iterator[Told]:
     """The entry below ``Root Cause``."""
+    for values in _entries(said):
+        yield _entry(values, FIRST_EXIT)
+        return
+
+
+def _read_others(_found: Match, said: Said) -> Iterator[Told]:
+    """The entries below ``Failures``, which came after the first."""
+    for values in _entries(said):
+        yield _entry(values, FIRST_EXIT)
+
+
+def _entries(said: Said) -> Iterator[dict[bytes, bytes]]:
+    """The fields of each entry of a table, to its end. The lines of other writers in between are left out."""
     values: dict[bytes, bytes] = {}
-    for line in said.below():
-        text = line.strip()
-        if text.startswith((b"===", b"---")) or (b"exitcode" in values and not text):
+    for raw in said.rest.split(b"\n"):
+        line = peel_all(raw)
+        if line.label != said.prefix.label:
+            continue
+        text = line.message.strip()
+        if text.startswith((b"===", b"---", b"<NO_OTHER")):
             break
+        if _ENTRY.match(text):
+            if b"exitcode" in values:
+                yield values
+            values = {}
+            continue
         field = _FIELD.match(text)
         if field is not None:
             values.setdefault(field[1].strip(), field[2].strip())
+    if b"exitcode" in values:
+        yield values
+
+
+def _entry(values: dict[bytes, bytes], mark: str) -> Told:
     ranks = _RANKS.match(values.get(b"rank", b""))
-    exits = _EXIT.match(values.get(b"exitcode", b""))
+    exits = _EXIT.match(values[b"exitcode"])
     code = int(exits[1]) if exits else None
     error_class, role = role_of_exit(code)
     row = TrainingEvent(kind="exit", error_class=error_class, error_role=role)
@@ -96,7 +122,7 @@ def _read_table(_found: Match, said: Said) -> Iterator[Told]:
     traceback = values.get(b"traceback", b"")
     if traceback and not traceback.startswith((b"To enable", b"<")):
         row.error = f"{row.error}: {text_of(traceback)}"
-    yield Told(row, _time_of(values.get(b"time", b"")), FIRST_EXIT)
+    return Told(row, _time_of(values.get(b"time", b"")), mark)
 
 
 def _time_of(printed: bytes) -> Reading | None:
@@ -116,11 +142,18 @@ RULES: Final = (
         words=(b"attempts left; will restart worker group",),
         shape=re.compile(rb"(?P<left>\d{1,6})/(?P<most>\d{1,6}) attempts left; will restart worker group"),
         row=event("restart"),
+        mark=ENDED,
+    ),
+    Rule(
+        words=(b"new nodes from group_rank=",),
+        shape=re.compile(rb"Detected \d{1,6} new nodes from group_rank=\d{1,6}; will restart worker group"),
+        row=event("regroup"),
     ),
     Rule(
         words=(b"failed (exitcode: ",),
         shape=re.compile(
-            rb"failed \(exitcode: (?P<code>-?\d{1,5})\) local_rank: (?P<local>\d{1,4}) \(pid: \d{1,9}\) of binary: [^\r\n]{0,300}"
+            rb"failed \(exitcode: (?P<code>-?\d{1,5})\) local_rank: (?P<local>\d{1,4}) \(pid: \d{1,9}\) of binary: "
+            rb"[^\r\n]{0,300}"
         ),
         row=_read_exit,
     ),
@@ -130,13 +163,40 @@ RULES: Final = (
         row=_read_table,
     ),
     Rule(
-        words=(b"closing signal SIG", b"death signal, shutting down workers"),
+        words=(b"Failures:", b"Other Failures:"),
+        shape=re.compile(rb"\A(?:Other )?Failures:\s*\Z"),
+        row=_read_others,
+    ),
+    Rule(
+        words=(b"worker group successfully finished", b"local worker group finished (WorkerState.SUCCEEDED)"),
+        shape=re.compile(rb"worker group (?:successfully finished|finished \(WorkerState\.SUCCEEDED\))"),
+        row=event("exit"),
+        mark=PARTLY,
+    ),
+    Rule(
+        words=(b"Agent .run() is OK. No failures in the result",),
+        shape=re.compile(rb"Agent \.run\(\) is OK\. No failures in the result"),
+        row=event("exit"),
+        mark=SUCCESS,
+    ),
+    Rule(
+        words=(b"closing signal SIG", b"death signal, shutting down workers", b"forcefully exiting via SIG"),
         shape=re.compile(
-            rb"(?P<error>Sending process \d{1,9} closing signal SIG\w{1,8}|Received \S{1,20} death signal, shutting down workers"
-            rb"|Closing process \d{1,9} via signal SIG\w{1,8})"
+            rb"(?P<error>Sending process \d{1,9} closing signal SIG\w{1,8}|Received \S{1,20} death signal, shutting "
+            rb"down workers"
+            rb"|Closing process \d{1,9} via signal SIG\w{1,8}|Unable to shutdown process \d{1,9} via SIG[^\r\n]{1,60})"
         ),
         row=error("teardown", "teardown", kind="exit"),
     ),
+)
+
+_TABLE: Final = (
+    "Failures:\n[1]:\n  time      : 2026-03-01_10:20:31\n  host      : gpu017\n  rank      : 6 (local_rank: 6)\n"
+    "  exitcode  : 1 (pid: 8113)\n  error_file: <N/A>\n  traceback : To enable traceback see: https://pytorch.org\n"
+    "------------------------------------------------------------\n"
+    "Root Cause (first observed failure):\n[0]:\n  time      : 2026-03-01_10:20:30\n  host      : gpu017\n"
+    "  rank      : 7 (local_rank: 7)\n  exitcode  : -6 (pid: 8114)\n  error_file: <N/A>\n"
+    "  traceback : Signal 6 (SIGABRT) received by PID 8114\n====\n"
 )
 
 SAMPLES: Final = (
@@ -147,10 +207,9 @@ SAMPLES: Final = (
         title="torchrun",
     ),
     Sample(
-        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-03-01_10:20:30\n  host      : gpu017\n"
-        "  rank      : 7 (local_rank: 7)\n  exitcode  : -6 (pid: 8114)\n  error_file: <N/A>\n"
-        "  traceback : Signal 6 (SIGABRT) received by PID 8114\n====\n",
+        _TABLE,
         (
+            expect("training_events", kind="exit", rank=6, host="gpu017", error_class="unknown", error_role="symptom"),
             expect(
                 "training_events",
                 kind="exit",
@@ -160,7 +219,14 @@ SAMPLES: Final = (
                 time=1_772_360_430_000_000,
             ),
         ),
+        title="torchrun: the table of failures",
+    ),
+    Sample(
+        "[default] Worker group FAILED. 2/3 attempts left; will restart worker group\n"
+        "[default] Detected 1 new nodes from group_rank=0; will restart worker group\n",
+        (expect("training_events", kind="restart"), expect("training_events", kind="regroup")),
+        title="torchrun: a restart, and a change of nodes",
     ),
 )
 
-NON_SAMPLES: Final = ("Root Cause analysis: first observed failure in March\n",)
+NON_SAMPLES: Final = ("Root Cause analysis: first observed failure in March\n", "Failures: none so far\n")

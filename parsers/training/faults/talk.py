@@ -1,0 +1,33 @@
+"""Whether a line speaks of errors rather than reports one: advice, questions, settings, warnings of what may come."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from aftershock.parsers.training.rules import Said
+
+# Levels of loggers below that of an error, in words and as the first letter of Google's loggers.
+TALK_LEVELS: Final = frozenset({"DEBUG", "INFO", "WARNING", "WARN", "NOTICE", "TRACE", "I", "W", "V"})
+# Words of a sentence before the words of an error.
+_SENTENCE: Final = re.compile(
+    rb"(?i)\b(?:if|when|whenever|see|avoids?|prevent\w*|fix(?:es|ed)?|such as|like|e\.g|example|may|might|could|can"
+    rb"|should|known|handle\w*|catch\w*|docs?|faq|troubleshoot\w*|help|echo|printf?|grep|expect\w*|raise[sd]?|assert\w*"
+    rb"|usage|default|retry)\b"
+    rb"|[\"'`{(]\Z|#"
+)
+# What is said of an error that is not the end.
+SURVIVED: Final = re.compile(
+    rb"(?i)\b(?:re-?trying|will (?:be )?re-?tr(?:y|ied)|retry (?:in|after|attempt)|re-?try \d{1,4}(?:/|\b)|attempt "
+    rb"\d{1,4} ?/|"
+    rb"trying again|will continue|continuing|ignoring|ignored|skipping|falling back|not fatal|non-fatal)\b"
+)
+_MOST: Final = 600
+
+
+def speaks_of(said: Said, at: int = 0) -> bool:
+    """Whether the words from ``at`` on are not the report of an error that counts."""
+    if said.prefix.level in TALK_LEVELS:
+        return True
+    message = said.message
+    return bool(_SENTENCE.search(message[max(0, at - _MOST) : at]) or SURVIVED.search(message[at : at + _MOST]))
