@@ -109,8 +109,7 @@ class _Shape:
 
     def fits(self, rows: Bytes) -> npt.NDArray[np.bool_]:
         """Which lines have this shape."""
-        fits: npt.NDArray[np.bool_] = ((rows - self.lowest) <= self.above).all(axis=1)
-        return fits
+        return np.asarray(((rows - self.lowest) <= self.above).all(axis=1))
 
 
 @dataclass(slots=True)

@@ -95,7 +95,8 @@ def seconds_of(millis: bytes) -> float | None:
     if plain is None:
         value = number(millis)
         return None if value is None else value / 1000
-    return int(plain[1] + (plain[2] or b"")) / 10 ** (3 + len(plain[2] or b""))
+    fraction = plain[2] or b""
+    return int(plain[1] + fraction) / int(b"1000" + b"0" * len(fraction))
 
 
 def _tera(value: bytes) -> float | None:
