@@ -117,15 +117,18 @@ def step_bridges(steps: Sequence[int | None], step_times: Sequence[float | None]
 
     A print stands for as many steps as lie between it and the one before; of the first one as usual in this file.
     """
-    number = np.array([np.nan if step is None else step for step in steps], np.float64)
     seconds = np.array([np.nan if value is None else value for value in step_times], np.float64)
+    numbered = np.array([step is not None for step in steps], np.bool_)
+    number = np.array([step for step in steps if step is not None], np.float64)
     apart = np.diff(number, prepend=np.nan)
     forward = apart[apart > 0]
     usual = float(np.median(forward)) if forward.size else 1.0
-    breaks = np.isfinite(apart) & (apart < 0)
-    count = np.where(apart > 0, apart, np.where(apart == 0, 0.0, np.fmin(usual, number)))
-    bridges = np.where(np.isfinite(seconds) & (seconds > 0) & np.isfinite(count), seconds * count, 0.0)
-    return np.nan_to_num(bridges, nan=0.0, posinf=0.0), breaks
+    bridges, breaks = np.zeros(seconds.size), np.zeros(seconds.size, np.bool_)
+    breaks[numbered] = apart < 0
+    count = np.where(apart > 0, apart, np.where(apart == 0, 0.0, np.minimum(usual, number)))
+    told = seconds[numbered]
+    bridges[numbered] = np.where(np.isfinite(told) & (told > 0), told * count, 0.0)
+    return bridges, breaks
 
 
 def fill_rows(rows: Sequence[Row], anchors: Iterable[tuple[int, Resolved]]) -> None:
