@@ -98,7 +98,8 @@ def _found(line: Line, made: Made | Told, prefix: Prefix, mark: str) -> Found:
         row.rank = prefix.rank if row.rank is None else row.rank
         row.local_rank = prefix.local_rank if row.local_rank is None else row.local_rank
         row.count = prefix.repeated
-        if row.kind in CHECKPOINT_KINDS:
+        # Events of one file are joined by who wrote them; some rules know better who that is.
+        if row.kind in CHECKPOINT_KINDS or (row.error_class is not None and "@" not in mark):
             mark = signed(mark, prefix)
     else:
         # Ray folds lines that differ in their numbers: those are other steps.

@@ -50,7 +50,7 @@ _MOST_BELOW: Final = 4
 _TRACEBACK: Final = b"Traceback (most recent call last)"
 
 
-def _read(found: Match, said: Said) -> Told | None:
+def _read(found: Match, said: Said) -> TrainingEvent | None:
     name = found["type"]
     text = found["text"] or b""
     if found["wrapped"]:
@@ -59,8 +59,7 @@ def _read(found: Match, said: Said) -> Told | None:
         return None
     error_class, role = class_of(name, _with_words_below(text, said))
     error = found[0].strip()[:4096]
-    row = TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(error))
-    return Told(row, None, signed("", said.prefix))
+    return TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(error))
 
 
 def _is_prose(found: Match, text: bytes) -> bool:
@@ -86,21 +85,19 @@ def _with_words_below(text: bytes, said: Said) -> bytes:
     return b" ".join([text, *words])
 
 
-def _read_shredded(found: Match, said: Said) -> Told | None:
+def _read_shredded(found: Match, said: Said) -> TrainingEvent | None:
     if speaks_of(said):
         return None
     error_class, role = class_of(found["type"], found["text"])
-    row = TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(found[0]).strip())
-    return Told(row, None, signed("", said.prefix))
+    return TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(found[0]).strip())
 
 
-def _read_what(found: Match, said: Said) -> Told | None:
+def _read_what(found: Match, _said: Said) -> TrainingEvent:
     """What C++ says as it ends the process: the exception once more, unless Python never saw it."""
     error_class, role = class_of(b"RuntimeError", found["text"])
     if error_class == "user_code_exception":
         error_class, role = "process_crash", "root"
-    row = TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(found["text"]).strip())
-    return Told(row, None, signed(REPRINT, said.prefix))
+    return TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(found["text"]).strip())
 
 
 def _mark(mark: str) -> Callable[[Match, Said], Told]:
@@ -205,6 +202,7 @@ RULES: Final = (
         words=(b"what():  ",),
         shape=re.compile(rb"\A(?:terminate called .{0,200}?)?\s*what\(\):\s+(?P<text>[^\r\n]{1,4000})"),
         row=_read_what,
+        mark=REPRINT,
         only="fault",
     ),
 )

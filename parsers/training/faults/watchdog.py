@@ -6,9 +6,9 @@
     [Rank 0]: Ranks 1, 5 failed to pass monitoredBarrier in 600000 ms
 
 https://github.com/pytorch/pytorch: torch/csrc/distributed/c10d (ProcessGroupNCCL.cpp, ProcessGroupGloo.cpp, logger.cpp)
-and what derives from it (HCCL, XCCL). Ranks that report a time-out are victims: they waited for one that says nothing,
-or whose last enqueued work is lower than that of the others. They waited since the time of the report less ``duration_s``.
-The rank in brackets counts within its group; the label before the line counts over all.
+and what derives from it (HCCL, XCCL). Ranks that report a time-out are victims: they waited for one that says
+nothing, or whose last enqueued work is lower than that of the others. They waited since the time of the report less
+``duration_s``. The rank in brackets counts within its group; the label before the line counts over all.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Final
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.training.marks import ATTEMPT, CONFIRMED, ENDED, SUCCESS
-from aftershock.parsers.training.rules import Match, Rule, Said, error, event, whole
+from aftershock.parsers.training.rules import Match, Rule, Said, Told, error, event, whole
 from aftershock.schemas.events import TrainingEvent
 
 ORDER: Final = 36
