@@ -13,12 +13,14 @@ month and day: in PyTorch's C++ the month is not padded (``E410``).
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from aftershock.parsers.clock import (
     NO_CLOCK,
+    SECOND,
     YEARLESS,
     Reading,
     fraction_micros,
@@ -26,6 +28,11 @@ from aftershock.parsers.clock import (
     zone_offset_micros,
 )
 from aftershock.parsers.envelopes.layer import clocks_together, text_of
+
+# Zones differ by quarters of an hour, and a collector stamps a line soon after it was written.
+_ZONE_STEP: Final = 900 * SECOND
+_MOST_OFFSET: Final = 14 * 3600 * SECOND
+_MOST_DELAY: Final = 120 * SECOND
 
 # Layers that are taken off one line. Real lines have five at most.
 _MOST: Final = 8
@@ -85,6 +92,15 @@ _GLOG: Final = re.compile(
     rb"(?: +\d{1,10})?(?: [\w./+-]{1,200}:\d{1,6})?\] ?"
 )
 _PG: Final = re.compile(rb"\[(?P<level>[IWEF]) [\w./+-]{1,100}\.(?:cpp|cc|h|hpp):\d{1,6}\] ?")
+# ``[node01] [workload:7(3) infra:0(0)] train.py:12 `` of nvidia-resiliency-ext: global and local rank.
+_NVRX: Final = re.compile(
+    rb"\[(?P<host>[\w.-]{1,64})\] \[workload:(?P<rank>\w{1,8})\((?P<local>\w{1,8})\) infra:[^\]\n]{1,24}\] "
+    rb"(?:[\w./-]{1,80}:\d{1,6} )?"
+)
+# ``[03/01 10:20:30 d2.utils.events]: `` of Detectron2, ``03/01 10:20:30 - mmengine - INFO - `` of MMEngine: no year.
+_NO_YEAR: Final = re.compile(
+    rb"(?P<open>\[)?(?P<text>(?P<m>\d\d)/(?P<d>\d\d) (?P<t>\d\d:\d\d:\d\d))(?(open) [\w.]{1,80}\]:|(?= - ))"
+)
 # What loggers put behind their stamp: level, name, file and line, pid, in brackets or between hyphens, bars or blanks.
 _LOGGER: Final = re.compile(
     rb"(?:[ \t]*[-|:][ \t]*|[ \t]+)?(?:"
@@ -96,6 +112,8 @@ _LOGGER: Final = re.compile(
     rb"|\[" + _FILE + rb"(?:, rank=(?P<rank2>\d{1,6}))?\]"
     rb"|(?P<host>[\w.-]{1,64}):(?P<local>\d{1,3})(?=\t|  )"
     rb"|[\w.]{1,64}:\d{1,6}(?=[ \t])"
+    rb"|[\w.]{1,80}:[\w<>]{1,80}:\d{1,6}(?= - )"
+    rb"|\[[\w.]{1,80}\]\[(?P<level2>" + _LEVELS + rb")\](?= - )"
     rb"|(?:root|__main__|[\w.]{1,80})(?= - )"
     rb"|(?<=- )[\w.]{1,80}(?= -)"
     rb")"
@@ -129,7 +147,8 @@ def peel_all(text: bytes, reading: Reading = NO_CLOCK, host: str | None = None) 
 
 def _peel_task(at: Prefix) -> Prefix | None:
     found = _TASK.match(at.message)
-    if found is None or at.task is not None or at.reading is not NO_CLOCK:
+    # Behind the stamp of a logger a number is no label; behind that of a collector it may be one.
+    if found is None or at.task is not None or at.reading.kind in ("local", "yearless"):
         return None
     return at._replace(message=at.message[found.end() :], task=int(found[1]), label=at.label + found[0])
 
@@ -167,6 +186,25 @@ def _peel_node(at: Prefix) -> Prefix | None:
 def _peel_date(at: Prefix) -> Prefix | None:
     found = _DATE.match(at.message) or _US_DATE.match(at.message)
     return None if found is None else _stamped(at, found, found.groupdict().get("z"))
+
+
+def _peel_nvrx(at: Prefix) -> Prefix | None:
+    found = _NVRX.match(at.message)
+    if found is None:
+        return None
+    rank = int(found["rank"]) if found["rank"].isdigit() else at.rank
+    local = int(found["local"]) if found["local"].isdigit() else at.local_rank
+    host = text_of(found["host"])
+    return at._replace(message=at.message[found.end() :], host=host, rank=rank, local_rank=local)
+
+
+def _peel_no_year(at: Prefix) -> Prefix | None:
+    found = _NO_YEAR.match(at.message)
+    wall = None if found is None else _wall(YEARLESS, int(found["m"]), int(found["d"]), found["t"])
+    if found is None or wall is None:
+        return None
+    reading = Reading("yearless", wall, None, None, SECOND, text_of(found["text"]))
+    return _behind_logger(at, found.end())._replace(reading=_together(at.reading, reading))
 
 
 def _peel_nemo(at: Prefix) -> Prefix | None:
@@ -227,7 +265,8 @@ def _behind_logger(at: Prefix, end: int) -> Prefix:
         if found is None:
             break
         end = found.end()
-        level = text_of(found["level"]) if found["level"] else level
+        named = found["level"] or found["level2"]
+        level = text_of(named) if named else level
         printed = found["rank"] or found["rank2"]
         rank = int(printed) if printed else rank
         if found["host"] and number == 0:  # behind it the same shape is a module and a line
@@ -244,7 +283,24 @@ def reading_of(printed: bytes) -> Reading | None:
 
 
 def _together(outer: Reading, inner: Reading) -> Reading:
-    return inner if outer is NO_CLOCK else clocks_together(outer, inner)
+    """The clock of a line that has two: an absolute one around a local one says in which zone, and year, that is."""
+    if outer is NO_CLOCK:
+        return inner
+    if outer.kind in ("zoned", "epoch") and inner.kind in ("local", "yearless") and outer.wall and inner.wall:
+        wall = inner.wall if inner.kind == "local" else _in_year_of(outer.wall, inner.wall)
+        offset = round((wall - outer.wall) / _ZONE_STEP) * _ZONE_STEP
+        if abs(offset) <= _MOST_OFFSET and abs(wall - offset - outer.wall) <= _MOST_DELAY:
+            return Reading("zoned", wall - offset, None, None, inner.resolution, inner.text)
+    return clocks_together(outer, inner)
+
+
+def _in_year_of(moment: int, yearless: int) -> int:
+    """A wall clock of the year 1972 in the year in which it is nearest to a moment."""
+    year = time.gmtime(moment // SECOND).tm_year
+    shown = time.gmtime(yearless // SECOND)
+    day = (shown.tm_mon, shown.tm_mday, shown.tm_hour, shown.tm_min, shown.tm_sec)
+    walls = (wall_micros(near, *day, yearless % SECOND) for near in (year - 1, year, year + 1))
+    return min((wall for wall in walls if wall is not None), key=lambda wall: abs(wall - moment), default=yearless)
 
 
 @lru_cache(maxsize=4096)
@@ -274,9 +330,12 @@ def _by_first() -> tuple[tuple[_Peel, ...], ...]:
     for byte in range(256):
         char = bytes([byte])
         if char.isdigit() or char == b"P":
-            table[byte] = (_peel_date, _peel_task)
+            table[byte] = (_peel_date, _peel_task, _peel_no_year)
         elif char == b"[":
-            table[byte] = (_peel_rank, _peel_role, _peel_nemo, _peel_glog, _peel_hf, _peel_date)
+            table[byte] = (
+                *(_peel_rank, _peel_role, _peel_nemo, _peel_glog, _peel_hf, _peel_date, _peel_nvrx),
+                _peel_no_year,
+            )
         elif char == b"(":
             table[byte] = (_peel_ray,)
         elif char.isalpha():
