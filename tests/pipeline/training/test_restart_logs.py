@@ -129,3 +129,15 @@ def test_every_row_of_a_log_belongs_to_one_of_its_attempts(run_job: RunJob) -> N
         for table in ("training_steps", "training_events", "checkpoints"):
             assert {row["session_id"] for row in rows(result, table)} <= known, (name, table)
             assert None not in column(rows(result, table), "session_id"), (name, table)
+
+
+def test_ray_names_the_rank_that_raised_and_the_one_that_was_killed(run_job: RunJob) -> None:
+    result = run_job(LOGS / "ray_train_restarts.log")
+    found = attempts(result)
+    assert column(found, "state") == ["FAILED", "FAILED", "COMPLETED"]
+    assert [saved(result, session) for session in found] == [[10], [20], [30]]
+    assert column(found, "last_saved_step") == [10, 20, 30]
+    assert column(found, "last_step") == [16, 24, 30]
+    assert column(found, "cause_class") == ["cuda_kernel_fault", "unknown", None]
+    assert column(found, "suspects") == [["rank:1"], ["rank:0"], None]
+    assert column(rows(result, "retries"), "mode") == ["auto", "auto"]
