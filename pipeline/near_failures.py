@@ -93,11 +93,12 @@ def _names_in(folder: Ints, named: Ints) -> Ints:
 def _coded(column: Any, of: Callable[[str], str] | None = None) -> Ints:
     """Each value as a number, nothing and an empty text as -1. ``of``: what values are to be told apart by."""
     encoded = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
-    numbers = encoded.indices.fill_null(_NONE).to_numpy(zero_copy_only=False).astype(np.int64)
+    numbers = _indices(encoded)
     words = encoded.dictionary.to_pylist()
     codes: dict[Any, int] = {}
     mapped = [_NONE if word == "" else codes.setdefault(of(word) if of else word, len(codes)) for word in words]
-    return np.array([*mapped, _NONE], np.int64)[numbers]
+    coded: Ints = np.array([*mapped, _NONE], np.int64)[numbers]
+    return coded
 
 
 def _within(outer: Ints, inner: Ints) -> Ints:
@@ -117,7 +118,12 @@ def _together(*parts: Ints) -> Ints:
 def _dense(numbers: Ints) -> Ints:
     """The same numbers, none larger than there are different ones; -1 stays."""
     known = pa.array(numbers, mask=numbers == _NONE)
-    return known.dictionary_encode().indices.fill_null(_NONE).to_numpy(zero_copy_only=False).astype(np.int64)
+    return _indices(known.dictionary_encode())
+
+
+def _indices(encoded: Any) -> Ints:
+    numbers: Ints = encoded.indices.fill_null(_NONE).to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers
 
 
 def _seconds(column: Any) -> Ints:
