@@ -200,7 +200,7 @@ def _read_group(bits: _Bits, counts: Ints) -> tuple[Ints, Words, NDArray[np.bool
 
 
 def _read_busy(bits: _Bits, busy: Ints, ahead: Words, delta: Ints, values: Words, window: _Window) -> None:
-    """A sample of the chunks in which something changed (the distance in time, the value), 2 bits of which are passed."""
+    """A sample of the chunks in which the distance in time changed, or the value; 2 bits of it are passed over."""
     at = bits.at.take(busy) - _U(1)
     moved = np.flatnonzero(ahead >= _TOP)
     kind = (ahead[moved] >> _U(60)).view(np.int64)

@@ -221,7 +221,7 @@ def histogram_chunk(
     deltas: list[int] = []
     raw_sum = 0
     for time, count, zero, total, upper, lower in samples:
-        steps = [b - a for counts in (upper, lower) for a, b in zip((0, *counts[:-1]), counts, strict=True)]
+        steps = [b - a for counts in (upper, lower) for a, b in zip((0, *counts)[: len(counts)], counts, strict=True)]
         if number == 0:
             put_varbit_int(bits, time)
             put_varbit_uint(bits, count)

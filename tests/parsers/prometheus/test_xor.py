@@ -60,7 +60,7 @@ def test_chunks_may_lie_anywhere_in_a_buffer() -> None:
     one, two = xor_chunk([(5, 1.5)]), xor_chunk([(7, 2.5), (9, 2.5)])
     buffer = b"?" * 3 + two + b"??" + one
     starts = np.array([len(buffer) - len(one), 3])
-    decoded = decode_xor(buffer, starts, starts + [len(one), len(two)])
+    decoded = decode_xor(buffer, starts, starts + np.array([len(one), len(two)]))
     assert decoded.times.tolist() == [5, 7, 9]
 
 
