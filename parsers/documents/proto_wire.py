@@ -78,6 +78,8 @@ def fields_of(data: bytes) -> Iterator[Field]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
+    if at < len(data) and (first := data[at]) < 0x80:  # nearly all keys and lengths
+        return first, at + 1
     value = shift = 0
     for byte in data[at : at + _LONGEST_VARINT]:
         value |= (byte & 0x7F) << shift

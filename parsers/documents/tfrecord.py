@@ -23,6 +23,8 @@ _EXCERPT: Final = 256
 _HEADER: Final = struct.Struct("<QI")
 _SUM: Final = struct.Struct("<I")
 _PIECE: Final = 1 << 20
+# Places that are tried for a new beginning, in one file. Damage that looks like a beginning everywhere was made to.
+_MOST_TRIES: Final = 200_000
 # A length below 16 MiB, for a new beginning after damage.
 _LIKE_A_LENGTH: Final = re.compile(rb"(?s)(?=(?!\0\0\0)...\0\0\0\0\0....)")
 
@@ -102,6 +104,7 @@ class _Reader:
         self._stream = stream
         self._held = b""
         self._at = 0
+        self._tries = _MOST_TRIES
         self.offset = 0
 
     def take(self, size: int) -> bytes:
@@ -127,18 +130,31 @@ class _Reader:
         """Pass over damage: up to the next length with its checksum, or to the end."""
         window = header[1:] + self.take(_PIECE)
         base = begin + 1
-        while True:
-            found = next(
-                (m.start() for m in _LIKE_A_LENGTH.finditer(window) if starts_here(window[m.start() :][:12])), -1
-            )
-            if found >= 0:
-                self._held, self._at = window[found:] + self._held[self._at :], 0
-                self.offset = base + found
-                break
+        while (found := self._beginning(window)) is None:
             kept = window[-_HEADER.size + 1 :]
             more = self.take(_PIECE)
-            if not more:
-                break
+            if not more or not self._tries:
+                self.skip_all()
+                yield Refused(begin, self.offset - begin, "length has a wrong checksum: nothing behind it", header)
+                return
             base += len(window) - len(kept)
             window = kept + more
+        self._held, self._at = window[found:] + self._held[self._at :], 0
+        self.offset = base + found
         yield Refused(begin, self.offset - begin, "length has a wrong checksum", header)
+
+    def skip_all(self) -> None:
+        """Pass over the rest."""
+        while self.take(_PIECE):
+            pass
+
+    def _beginning(self, window: bytes) -> int | None:
+        """The first place in it where a record begins."""
+        for match in _LIKE_A_LENGTH.finditer(window):
+            if not self._tries:
+                return None
+            self._tries -= 1
+            at = match.start()
+            if starts_here(window[at : at + _HEADER.size]):
+                return at
+        return None

@@ -38,6 +38,7 @@ _KEY, _NESTED_KEY, _VALUE_JSON = 1, 2, 16
 _RUN_ID, _PROJECT, _DISPLAY_NAME, _HOST, _STARTING_STEP, _START_TIME, _RESUMED = 1, 3, 8, 13, 14, 17, 18
 _EXIT_CODE, _RUNTIME = 1, 2
 
+_TIMESTAMP: Final = "_timestamp"
 _STEPS_FIRST: Final = {name: rank for rank, name in enumerate(STEP_NAMES)}
 
 
@@ -138,7 +139,7 @@ def rows_of_values(values: Mapping[str, float], steps: StepValues, offset: int) 
     step = step_number(values[named]) if named is not None else None
     if step is None:
         return
-    reading = _epoch(values.get("_timestamp"))
+    reading = _epoch(values.get(_TIMESTAMP))
     for name, value in values.items():
         meaning = known(name)
         if meaning is not None:
@@ -166,7 +167,8 @@ def _item(data: bytes) -> Iterator[tuple[str, float]]:
 
 def _values(name: str, data: bytes) -> Iterator[tuple[str, float]]:
     """The number under a name, or those of an object under it (``train/loss``)."""
-    if not data or len(data) > _LONGEST_VALUE:
+    wanted = data.startswith(b"{") or known(name) is not None or name == _TIMESTAMP or name.lower() in _STEPS_FIRST
+    if not wanted or len(data) > _LONGEST_VALUE:
         return
     try:
         value: Any = json.loads(data)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aftershock.parsers.detect import detect
-from aftershock.parsers.documents import tensorboard_events
+from aftershock.parsers.documents import tensorboard_events, tfrecord
 from aftershock.parsers.documents.proto_wire import NotProto, fields_of
 from aftershock.parsers.documents.tfrecord import LARGEST, Record, masked_crc32c, records_of
 from aftershock.parsers.formats import Found, Head, Refused
@@ -227,3 +227,14 @@ def test_framed_noise_is_refused_or_nothing(noise: bytes) -> None:
 def test_no_message(data: bytes) -> None:
     with pytest.raises(NotProto):
         list(fields_of(data))
+
+
+def test_damage_that_was_made_to_look_like_beginnings_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tfrecord, "_MOST_TRIES", 10)
+    data = (
+        file_of(event(20, train__loss=2.5)) + b"\x01" + b"\0\0\0\0\0\0\0\x01" * 20 + file_of(event(30, train__loss=2.0))
+    )
+    assert [row.step for row in steps(data)] == [20]
+    assert [one.reason for one in refusals(data)] == [
+        "tensorboard_events: length has a wrong checksum: nothing behind it"
+    ]
