@@ -83,6 +83,7 @@ _year = click.option(
 @click.option("--since", callback=_moment, help="Leave out what ended before this time.")
 @click.option("--until", callback=_moment, help="Leave out what began at this time or later.")
 @click.option("--table-format", type=click.Choice(["parquet", "arrow"]), default="parquet", show_default=True)
+@click.option("--all-samples", is_flag=True, help="Keep every sample of metrics, not only those around events.")
 @click.option("--overwrite", is_flag=True, help="Replace a result that --out holds.")
 @click.option("--strict", is_flag=True, help="Exit with 3 if any condition of --fail-on holds.")
 @click.option("--fail-on", help="Exit with 3 if one holds: rejects, no-events, assumed-zone (comma-separated).")

@@ -14,6 +14,9 @@ def read_chunk(chunk: Chunk, burst_gap: int) -> Iterator[BlockResult]:
     """Parse one chunk, block by block, and fold what repeats within a block (``burst_gap`` in microseconds)."""
     opened = chunk.opened()
     opener = opener_of(chunk.path)
+    if opened.detected.document is not None and opened.detected.document.read_metrics is not None:
+        yield BlockResult(bytes=chunk.size or 0)  # metrics are read once the events are known that ask for them
+        return
     if chunk.is_whole:
         blocks: Iterable[BlockResult] = read_whole(opened, opener, burst_gap, columns=True)
     else:

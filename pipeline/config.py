@@ -32,10 +32,13 @@ from aftershock.pipeline.config_values import (
 from aftershock.pipeline.exclusion_rules import CHECKS as _EXCLUSIONS
 from aftershock.pipeline.exclusion_rules import ExclusionRules
 from aftershock.pipeline.globs import glob_pattern
+from aftershock.pipeline.metrics.rules import CHECKS as _WINDOWS
+from aftershock.pipeline.metrics.rules import WindowRules
 from aftershock.pipeline.retry_rules import CHECKS as _CHAINS
 from aftershock.pipeline.retry_rules import RetryRules
 from aftershock.pipeline.toml_lines import KeyPath, key_lines
 
+_SECTIONS: Final = ("cluster", "hosts", "storage", "chains", "exclusions", "windows", "sources", "prometheus")
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -112,6 +115,7 @@ class Config:
     storage: StorageConfig = StorageConfig()
     chains: RetryRules = field(default_factory=RetryRules)
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
+    windows: WindowRules = field(default_factory=WindowRules)
     sources: tuple[SourceConfig, ...] = ()
     prometheus: PrometheusConfig = PrometheusConfig()
     folder: str | None = None
@@ -183,13 +187,14 @@ class _Reader:
 
     def config(self, document: Mapping[str, Any]) -> Config:
         """The whole configuration."""
-        self._known(document, ("cluster", "hosts", "storage", "chains", "exclusions", "sources", "prometheus"), (), "")
+        self._known(document, _SECTIONS, (), "")
         return Config(
             cluster=ClusterConfig(**self._section(document, "cluster", _CLUSTER)),
             aliases=self._aliases(document),
             storage=StorageConfig(**self._section(document, "storage", _STORAGE)),
             chains=RetryRules(**self._section(document, "chains", _CHAINS)),
             exclusions=ExclusionRules(**self._section(document, "exclusions", _EXCLUSIONS)),
+            windows=WindowRules(**self._section(document, "windows", _WINDOWS)),
             sources=tuple(self._sources(document)),
             prometheus=PrometheusConfig(**self._section(document, "prometheus", {"url": url})),
             folder=os.path.dirname(os.path.abspath(self._path)),

@@ -38,6 +38,7 @@ class RunOptions:
     since: int | None = None
     until: int | None = None
     table_format: str = "parquet"
+    all_samples: bool = False
     overwrite: bool = False
     fail_on: tuple[str, ...] = ()
     beam_args: tuple[str, ...] = ()
@@ -56,6 +57,7 @@ class RunOptions:
             "since": self.since,
             "until": self.until,
             "table_format": self.table_format,
+            "all_samples": self.all_samples,
             "beam": [_without_secret(arg) for arg in self.beam_args],
         }
 

@@ -13,12 +13,14 @@ from aftershock.pipeline.engine import beam_options
 from aftershock.pipeline.entities import LINEAGES, BuildSessions, LinkRetries, MergeOccurrences
 from aftershock.pipeline.gather import GATHERED, GatherCluster, GatherRules
 from aftershock.pipeline.keys import BYTES_PER_JOB_PARTITION, DONE, partitions_for
+from aftershock.pipeline.metrics.sources import metrics_among
 from aftershock.pipeline.options import RunOptions, machine_zone
 from aftershock.pipeline.prepare import BURST_GAP, Prepared
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.read import ReadRecords
 from aftershock.pipeline.sessions import SessionRules
 from aftershock.pipeline.settle import EVENTS, JOBS, SettleRules, SettleSources
+from aftershock.pipeline.training.staged import Staged
 from aftershock.pipeline.window import Window
 from aftershock.pipeline.write import WriteTables, commit, now_text, read_part
 from aftershock.schemas import coder as _registered  # noqa: F401 - registers the coder of batches
@@ -59,6 +61,7 @@ def run(prepared: Prepared) -> RunResult:
         out.mkdir(parents=True, exist_ok=True)
         _run_pipeline(prepared, str(staging))
         _settle_training(prepared, staging)
+        _join_metrics(prepared, staging)
         manifest = _manifest(options, staging)
         if prepared.key is not None:
             manifest = _pseudonymised(prepared, prepared.key, staging, manifest)
@@ -116,6 +119,17 @@ def _settle_training(prepared: Prepared, staging: Path) -> None:
 
         options = prepared.options
         settle_training(staging, options.table_format, prepared.config, Window(options.since, options.until))
+
+
+def _join_metrics(prepared: Prepared, staging: Path) -> None:
+    """What metrics showed around the events, if there are any among the inputs."""
+    options = prepared.options
+    staged = Staged(staging, options.table_format)
+    sources = metrics_among(staged, prepared.inputs.files)
+    if sources:
+        from aftershock.pipeline.metrics.step import join_metrics  # noqa: PLC0415 - some runs need it
+
+        join_metrics(staged, sources, prepared.config, all_samples=options.all_samples)
 
 
 def _manifest(options: RunOptions, staging: Path) -> dict[str, Any]:
