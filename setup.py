@@ -47,6 +47,8 @@ setup(
         "orjson>=3.10,<4",
         "zstandard>=0.22,<1",
         "xxhash>=3.4,<4",
+        "cramjam>=2.8,<3",
+        "google-crc32c>=1.5,<2",
         "networkx>=3.2,<4",
         "click>=8.1,<9",
         "rich>=13,<16",
