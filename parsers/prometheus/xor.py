@@ -20,6 +20,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from aftershock.parsers.prometheus.ragged import begins_of, positions
+
 Ints: TypeAlias = NDArray[np.int64]
 Words: TypeAlias = NDArray[np.uint64]
 
@@ -76,8 +78,7 @@ def decode_xor(buffer: bytes | bytearray | memoryview, starts: Ints, stops: Ints
     # 64 bits from every second byte on: a sample that begins anywhere has 49 bits in one of them.
     words = np.ndarray(((len(data) - 8) // 2 + 1,), ">u8", data, strides=(2,)).astype(np.uint64)
 
-    begins = np.zeros(len(starts) + 1, np.int64)
-    np.cumsum(counts, out=begins[1:])
+    begins = begins_of(counts)
     times = np.empty(begins[-1], np.int64)
     values = np.empty(begins[-1], np.float64)
     # The longest first: those that still have samples are the first of their group at every step.
@@ -106,8 +107,7 @@ def _put(rows: NDArray[np.generic], into: NDArray[np.generic], begins: Ints, cou
             into[begins[0] : begins[0] + len(begins) * shortest].reshape(len(begins), shortest)[:] = columns
             return
     present = np.arange(len(rows)) < counts[:, None]
-    skipped = begins - (np.cumsum(counts) - counts)
-    into[np.repeat(skipped, counts) + np.arange(counts.sum())] = columns[present]
+    into[positions(begins, counts)] = columns[present]
 
 
 def _without(
@@ -117,7 +117,7 @@ def _without(
     counts = np.diff(begins)
     kept = np.repeat(~damaged, counts)
     left = np.where(damaged, 0, counts)
-    return times[kept], values[kept], np.concatenate(([0], np.cumsum(left)))
+    return times[kept], values[kept], begins_of(left)
 
 
 class _Bits:
