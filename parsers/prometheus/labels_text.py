@@ -1,7 +1,7 @@
 """Labels as text: ``name{label="value",...}`` of expositions, ``{__name__="name", label="value"}`` of promtool's dump.
 
-Values are quoted as Go quotes them; expositions use three of its escapes (backslash, quote, newline). Names that are not
-of the old kind are quoted too since Prometheus 3: ``{"my.metric","a label"="x"}``. The grammar stands in
+Values are quoted as Go quotes them; expositions use three of its escapes (backslash, quote, newline). Names that are
+not of the old kind are quoted too since Prometheus 3: ``{"my.metric","a label"="x"}``. The grammar stands in
 https://github.com/prometheus/prometheus/blob/main/model/textparse/openmetricslex.l and ``promlex.l``.
 """
 
@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable
 from decimal import Decimal
+from itertools import pairwise
 from typing import Final
 
 from aftershock.parsers.prometheus.columns import NAME, Labels
@@ -20,7 +21,7 @@ _QUOTED: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 SERIES: Final = rb"""
     (?P<metric>[^\s{}"\#,=]+(?=[\s{]|\Z))?          # up
     (?:[\ \t]*\{(?P<labels>                         # {job="a", "a label"="b", "my.metric"}
-        (?:[^"{}]+|%b)*
+        [^"{}]*(?:%b[^"{}]*)*
     )\})?
 """ % (_QUOTED,)
 """A series, to be read in verbose mode over bytes. It matches the empty text too."""
@@ -88,7 +89,7 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
 def labels_of(pairs: Iterable[tuple[str, str]]) -> Labels | None:
     """The labels of these names and values, sorted; an empty value is as good as none. None if a name stands twice."""
     kept = sorted((name, value) for name, value in pairs if value)
-    if any(one[0] == next_one[0] for one, next_one in zip(kept, kept[1:], strict=False)):
+    if any(one[0] == next_one[0] for one, next_one in pairwise(kept)):
         return None
     return tuple(kept)
 
@@ -132,7 +133,7 @@ def with_float_labels(labels: Labels, type_name: str) -> Labels:
 
 
 def _float_text(text: str) -> str:
-    """A number as OpenMetrics wants it: shortest digits, always with a point or an exponent."""
+    """A number as Prometheus writes it into such a label: Go's shortest digits, with a point or an exponent."""
     if not _NUMBER.match(text):
         return text
     number = float(text)
@@ -143,9 +144,9 @@ def _float_text(text: str) -> str:
     sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
     assert isinstance(exponent, int)
     power = exponent + len(digits) - 1
-    if -4 <= power < 21:
-        plain = f"{Decimal(repr(number)):f}".rstrip("0") if "." in f"{Decimal(repr(number)):f}" else f"{number:.0f}"
-        return plain + "0" if plain.endswith(".") else plain if "." in plain else plain + ".0"
-    mantissa = "".join(map(str, digits))
-    mantissa = mantissa[0] + ("." + mantissa[1:] if len(mantissa) > 1 else "")
+    if -4 <= power < 6:
+        plain = f"{Decimal(repr(number)).normalize():f}"
+        return plain if "." in plain else plain + ".0"
+    text = "".join(map(str, digits))
+    mantissa = text[0] + ("." + text[1:] if len(text) > 1 else "")
     return f"{'-' if sign else ''}{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
