@@ -162,7 +162,7 @@ def _take(now: _Now, item: Said | Stretch | Save) -> None:
     elif isinstance(item, Stretch):
         if item.last is not None:
             now.last = item.last if now.last is None else max(now.last, item.last)
-        elif item.count:
+        elif item.printed:
             now.last = now.last or 0
     elif item.kind == "restart":
         now.restarting = True
@@ -202,12 +202,12 @@ def _opens(now: _Now, item: Said | Stretch | Save, items: Sequence[_At], place: 
 
 def _lasts(item: Stretch, last: int) -> bool:
     """Whether steps that begin below the last one are a new count, rather than a late print."""
-    return item.count > 1 or last - (item.first or 0) > 1
+    return item.printed > 1 or last - (item.first or 0) > 1
 
 
 def _is_late(item: Stretch, items: Sequence[_At], place: int) -> bool:
     """Whether a single step behind a restart was printed late: what follows is the real beginning."""
-    if item.count > 1 or place + 1 >= len(items):
+    if item.printed > 1 or place + 1 >= len(items):
         return False
     after = items[place + 1].item
     return isinstance(after, Said) and after.kind in BEGINNINGS

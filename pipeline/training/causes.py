@@ -259,12 +259,13 @@ def _of_logs(logs: Sequence[LogAttempt]) -> Iterable[Candidate]:
     for attempt in logs:
         done = max((stretch.end for stretch in attempt.stretches), default=-1)
         for said in attempt.said:
-            if said.role != "root" or said.error_class not in KINDS or said.error_class in (UNKNOWN, *SYMPTOMS):
+            error_class = said.error_class or UNKNOWN
+            if said.role != "root" or error_class not in KINDS or error_class in (UNKNOWN, *SYMPTOMS):
                 continue
             words = (said.error or said.message or said.kind)[:_MOST_WORDS]
-            kind = KINDS[said.error_class]
+            kind = KINDS[error_class]
             late = said.offset > done
-            yield Candidate(said.error_class, kind.alone, False, said.time, said.event_id, words, _members(said), late)
+            yield Candidate(error_class, kind.alone, False, said.time, said.event_id, words, _members(said), late)
 
 
 def _members(said: Said) -> tuple[str, ...]:

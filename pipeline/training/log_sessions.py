@@ -45,8 +45,8 @@ def state_of(logs: Sequence[LogAttempt], cause: Cause) -> str:
     """How an attempt ended, as its logs tell it."""
     if any(attempt.succeeded for attempt in logs):
         return "COMPLETED"
-    if cause.error_class in STATE_OF:
-        return STATE_OF[cause.error_class]
+    if (named := STATE_OF.get(cause.error_class or "")) is not None:
+        return named
     # Without a hint at an end it may still have been running when the log was taken.
     return "FAILED" if cause.error_class is not None else "UNKNOWN"
 

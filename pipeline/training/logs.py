@@ -91,7 +91,7 @@ class Said(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Steps in a row. ``first``, ``last``: step numbers, None where none is printed.
+    """Steps in a row. ``first``, ``last``: step numbers, None where none is printed; ``printed``: how many lines.
 
     interval_s: usual time between two prints. step_time_s: usual time of a step as printed. ranks: who printed them.
     """
@@ -102,7 +102,7 @@ class Stretch(NamedTuple):
     last: int | None
     first_time: int | None
     last_time: int | None
-    count: int
+    printed: int
     interval_s: float | None = None
     step_time_s: float | None = None
     total: int | None = None
@@ -199,7 +199,8 @@ _STEP_COLUMNS: Final = (
 
 def read_stretches(staged: Staged, cuts: Mapping[str, Ints]) -> Iterator[tuple[str, Stretch]]:
     """The stretches of all sources, part by part. ``cuts``: by source, where something happened between steps."""
-    for batch in staged.batches("training_steps", _STEP_COLUMNS):
+    for path in staged.parts("training_steps"):
+        batch = _one_batch(staged.written(path, _STEP_COLUMNS))
         coded = batch.column("source").dictionary_encode()
         codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         # Rows of a part are in the order of source and offset.
@@ -211,6 +212,11 @@ def read_stretches(staged: Staged, cuts: Mapping[str, Ints]) -> Iterator[tuple[s
             rows = _Rows.of(batch.slice(begin, end - begin))
             for stretch in rows.stretches(cuts.get(source, np.zeros(0, np.int64))):
                 yield source, stretch
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    found = table.combine_chunks().to_batches()
+    return found[0] if found else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 def _numbers(column: pa.Array) -> Floats:
@@ -238,7 +244,10 @@ class _Rows:
         micros = batch.column("time").cast(pa.int64())
         base = int(pc.min(micros).as_py() or 0)
         ranks = pc.coalesce(batch.column("rank"), batch.column("local_rank"))
-        assumed = pc.fill_null(pc.equal(batch.column("time_basis"), ASSUMED), False)
+        basis = batch.column("time_basis")
+        words = basis.dictionary.to_pylist()
+        number = words.index(ASSUMED) if ASSUMED in words else -1
+        assumed = pc.equal(basis.indices.fill_null(-2), number)
         return cls(
             batch.column("byte_offset").fill_null(0).to_numpy(zero_copy_only=False),
             _numbers(batch.column("step")),
@@ -277,7 +286,7 @@ class _Rows:
             last=_whole(steps.max()),
             first_time=self.base + int(timed[0]) if timed.size else None,
             last_time=self.base + int(timed[-1]) if timed.size else None,
-            count=int(rows.size),
+            printed=int(rows.size),
             interval_s=float(np.median(apart)) / US if apart.size else None,
             step_time_s=_median(self.step_times[rows]),
             total=_whole(total),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aftershock.pipeline.training.staged import Staged
+from aftershock.pipeline.training.staged import Staged, plain
+from aftershock.schemas.tables import TABLES
 
 Ints = npt.NDArray[np.int64]
 
@@ -57,16 +59,31 @@ class Places:
 
 def fill_sessions(staged: Staged, places: Places) -> None:
     """Write the session into events and steps, and steps of several files as one row."""
-    for table in ("training_events", "training_steps", "checkpoints"):
+    for table in ("training_events", "checkpoints"):
         for path in staged.parts(table):
             batch = staged.read(table, path)
             sessions, runs = places.of(batch)
             batch = with_column(batch, "session_id", sessions)
-            if table == "training_steps":
-                batch = _one_row_each(batch, runs, places.shared)
-            elif table == "checkpoints":
+            if table == "checkpoints":
                 batch = _one_checkpoint_each(batch, runs, places.shared)
             staged.replace(table, path, batch)
+    for path in staged.parts(_STEPS):
+        _fill_steps(staged, path, places)
+
+
+_STEPS: Final = "training_steps"
+
+
+def _fill_steps(staged: Staged, path: Path, places: Places) -> None:
+    """The same for a part of steps, of which there are many: most parts are put back with one column replaced."""
+    whole = staged.written(path, TABLES[_STEPS].column_names)
+    sessions, runs = places.of(plain(whole.select(["source", "byte_offset"]), _STEPS))
+    if places.shared and np.isin(runs, np.array(sorted(places.shared), np.int64)).any():
+        batch = with_column(plain(whole, _STEPS), "session_id", sessions)
+        staged.replace(_STEPS, path, _one_row_each(batch, runs, places.shared))
+    elif sessions.null_count < len(sessions):
+        at = whole.schema.get_field_index("session_id")
+        staged.rewrite(path, whole.set_column(at, whole.schema.field(at), sessions))
 
 
 def with_column(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
