@@ -16,7 +16,7 @@ from aftershock.pipeline.exclusions import find_exclusions, soft_exclusions
 from aftershock.pipeline.gather import GATHERED, placements_in, together
 from aftershock.pipeline.host_table import merge_hosts
 from aftershock.pipeline.identity import identify, merge_gpus
-from aftershock.pipeline.keys import DONE, partitioned, partitioned_batches
+from aftershock.pipeline.keys import DONE, partitioned, partitioned_batches, typed_outputs
 from aftershock.pipeline.linkable import linking_columns, marked_planned, may_link
 from aftershock.pipeline.links import History
 from aftershock.pipeline.lone_sessions import lone_sessions, split_lone
@@ -57,7 +57,8 @@ class MergeOccurrences(beam.PTransform):  # type: ignore[misc]
     def expand(self, keyed: Any) -> Any:
         """PCollection[Partition] to the outputs ``done`` (batches) and ``gathered`` (Partition: under one key)."""
         merge = beam.FlatMap(_merge_partition, self._burst_gap, self._exclusions, self._window)
-        return keyed | "GroupHost" >> beam.GroupByKey() | "MergeOccurrence" >> merge.with_outputs(DONE, GATHERED)
+        merged = merge.with_outputs(DONE, GATHERED)
+        return typed_outputs(keyed | "GroupHost" >> beam.GroupByKey() | "MergeOccurrence" >> merged, DONE, GATHERED)
 
 
 def _merge_partition(
@@ -98,7 +99,10 @@ class BuildSessions(beam.PTransform):  # type: ignore[misc]
     def expand(self, keyed: Any) -> Any:
         """PCollection[Partition] to the outputs ``done`` (batches), ``lineages`` and ``gathered`` (Partition)."""
         build = beam.FlatMap(_build_partition, self._rules, self._exclusions, self._partitions, self._window)
-        return keyed | "GroupJob" >> beam.GroupByKey() | "BuildSession" >> build.with_outputs(DONE, LINEAGES, GATHERED)
+        built = build.with_outputs(DONE, LINEAGES, GATHERED)
+        return typed_outputs(
+            keyed | "GroupJob" >> beam.GroupByKey() | "BuildSession" >> built, DONE, LINEAGES, GATHERED
+        )
 
 
 def _build_partition(
@@ -159,7 +163,8 @@ class LinkRetries(beam.PTransform):  # type: ignore[misc]
     def expand(self, keyed: Any) -> Any:
         """PCollection[Partition] to the outputs ``done`` (batches) and ``gathered`` (Partition: under one key)."""
         link = beam.FlatMap(_link_partition, self._rules, self._window)
-        return keyed | "GroupLineage" >> beam.GroupByKey() | "LinkRetry" >> link.with_outputs(DONE, GATHERED)
+        linked = link.with_outputs(DONE, GATHERED)
+        return typed_outputs(keyed | "GroupLineage" >> beam.GroupByKey() | "LinkRetry" >> linked, DONE, GATHERED)
 
 
 def _link_partition(keyed: tuple[int, Iterable[pa.RecordBatch]], rules: RetryRules, window: Window) -> Iterator[Any]:

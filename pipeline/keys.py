@@ -5,13 +5,14 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from aftershock.parsers.transit import lean_batch
+from aftershock.pipeline.quick_beam import beam
 from aftershock.schemas.columns import Row
 
 BYTES_PER_PARTITION: Final = 512 << 20
@@ -24,6 +25,16 @@ DONE: Final = "done"
 
 Partition = tuple[int, pa.RecordBatch]
 RowT = TypeVar("RowT", bound=Row)
+
+
+def typed_outputs(outputs: Any, *tags: str) -> Any:
+    """The outputs of a step that has several, with their types: rows that are done are batches, others partitions.
+
+    Beam does not know the types of such outputs, and would send batches on their way as whatever pickle makes of them.
+    """
+    for tag in tags:
+        outputs[tag].element_type = pa.RecordBatch if tag == DONE else beam.typehints.Tuple[int, pa.RecordBatch]
+    return outputs
 
 
 def partitions_for(total_bytes: int, each: int = BYTES_PER_PARTITION) -> int:

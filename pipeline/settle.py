@@ -15,7 +15,7 @@ from aftershock.parsers.settle import SourceRules, settle_source
 from aftershock.parsers.settle_sessions import are_alone, settle_sessions
 from aftershock.parsers.transit import Unpacked, is_found, unpack
 from aftershock.pipeline.config import Config
-from aftershock.pipeline.keys import DONE, job_keys, partitioned, partitioned_batches
+from aftershock.pipeline.keys import DONE, job_keys, partitioned, partitioned_batches, typed_outputs
 from aftershock.pipeline.quick_beam import beam
 from aftershock.schemas.changes import Change
 from aftershock.schemas.columns import Row
@@ -27,6 +27,9 @@ from aftershock.schemas.topology import Gpu, Host
 # Outputs: events by host, job records by job, rows that are done.
 EVENTS: Final = "events"
 JOBS: Final = "jobs"
+
+# Of this format lines of many writers stand in one file.
+TRAINING: Final = "training"
 
 NO_ROWS: Final = "its format is known, and no rows are made of it"
 
@@ -57,7 +60,9 @@ class SettleRules:
             format=format_name,
             host=section.host_of(source) if section else None,
             cluster=config.cluster.name,
-            clock=ClockRules(zone or self.machine_zone, assumed=zone is None, year=year),
+            clock=ClockRules(
+                zone or self.machine_zone, assumed=zone is None, year=year, nearby=format_name == TRAINING
+            ),
             names=HostNames(config.aliases),
             burst_gap=self.burst_gap,
             neighbours=True,
@@ -121,11 +126,9 @@ class SettleSources(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, keyed: Any) -> Any:
         """PCollection[tuple[str, RecordBatch]] to tagged outputs of (partition, batch) and batches."""
-        return (
-            keyed
-            | "GroupSource" >> beam.GroupByKey()
-            | "SettleSource" >> beam.ParDo(_Settle(self._rules)).with_outputs(EVENTS, JOBS, DONE)
-        )
+        tags = (EVENTS, JOBS, DONE)
+        settle = beam.ParDo(_Settle(self._rules)).with_outputs(*tags)
+        return typed_outputs(keyed | "GroupSource" >> beam.GroupByKey() | "SettleSource" >> settle, *tags)
 
 
 class _Settle(beam.DoFn):  # type: ignore[misc]
