@@ -60,6 +60,8 @@ class _Cutter:
     def _renew(self) -> None:
         self.ended: Found | None = None  # where the attempt ended, or its end was told of
         self.began: Found | None = None  # the last beginning of it
+        self.troubled = False  # whether anything went wrong in it
+        self.since = False  # whether there was trouble, or a step, since the last beginning
         self.agents: dict[str, int] = {}  # where in the events each launcher saw its workers end
         self.largest: int | None = None  # the largest step
 
@@ -79,33 +81,30 @@ class _Cutter:
             # Lines of steps may come late: a step that goes on from the last one is no new attempt.
             self._cut()
         self.attempts[-1].steps.append(item)
+        self.since = True
         if number is not None:
             self.largest = number if self.largest is None else max(number, self.largest)
 
     def event(self, item: Found) -> None:
         event, mark = event_of(item), mark_of(item)
         if mark == ATTEMPT:
-            if self._is_next(item):
-                self._cut()
-            self.began = item
+            self._begin(item, new=self.troubled or self._has_gone())
         elif event.kind in _BEGINNINGS:
-            if self._has_gone() and not self._is_of_same_beginning(item):
-                self._cut()
-            self.began = item
+            self._begin(item, new=self._has_gone())
         elif event.kind in _LOADS and self.ended is not None:
-            self._cut()
-            self.began = item
+            self._begin(item, new=True)
         self.attempts[-1].events.append(item)
+        if event.kind in ("error", "exit", "restart"):
+            self.troubled = self.since = True
         if mark in (ENDED, SUCCESS) or event.kind == "restart":
             self._end(item, mark)
 
-    def _is_next(self, item: Found) -> bool:
-        """Whether workers that are started are new ones, rather than those of another host."""
-        if self._is_of_same_beginning(item):
-            return False
-        return self._has_gone() or any(
-            event_of(other).kind in ("error", "exit", "restart") for other in self.attempts[-1].events
-        )
+    def _begin(self, item: Found, *, new: bool) -> None:
+        """Workers begin: new ones, rather than those of another host or rank."""
+        if new and not self._is_of_same_beginning(item):
+            self._cut()
+        self.began = item
+        self.since = False
 
     def _has_gone(self) -> bool:
         """Whether there is anything after which a beginning is a new one."""
@@ -113,12 +112,7 @@ class _Cutter:
 
     def _is_of_same_beginning(self, item: Found) -> bool:
         """Whether the last beginning stands near, and nothing but beginnings in between."""
-        if self.began is None or self.ended is not None:
-            return False
-        attempt = self.attempts[-1]
-        if attempt.steps and attempt.steps[-1].offset > self.began.offset:
-            return False
-        if any(event_of(o).kind in ("error", "exit") for o in attempt.events if o.offset > self.began.offset):
+        if self.began is None or self.ended is not None or self.since:
             return False
         apart = micros_between(self.began.reading, item.reading)
         return abs(apart) <= _NEAR_US if apart is not None else item.offset - self.began.offset <= _NEAR_BYTES

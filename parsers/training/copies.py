@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import Final
 
@@ -165,7 +166,7 @@ class _Prints:
             return False
         first = event_of(same)
         if mark == REPRINT or _says_the_same(first, event) or _is_told_twice(same, item):
-            first.ranks = ranks_of(first, event)
+            add_ranks(first, event)
             if first.host_raw is None and first.rank is None:
                 first.host_raw = event.host_raw
             if mark_of(same) == TOLD and mark_of(item) != TOLD:
@@ -216,10 +217,21 @@ def _core(text: str | None) -> str:
     return (text or "").rpartition("Error: ")[2].strip()[:400]
 
 
-def ranks_of(first: TrainingEvent, again: TrainingEvent) -> list[int] | None:
-    """The ranks of two rows together; null while there is but one."""
-    named = {rank for event in (first, again) for rank in (event.rank, *(event.ranks or ())) if rank is not None}
-    return sorted(named) if len(named) > 1 or first.ranks else None
+def add_ranks(first: TrainingEvent, again: TrainingEvent) -> None:
+    """The ranks of another row to those of the first; null while there is but one."""
+    ranks = first.ranks if first.ranks is not None else [] if first.rank is None else [first.rank]
+    for rank in (again.rank, *(again.ranks or ())):
+        if rank is not None and not _holds(ranks, rank):
+            insort(ranks, rank)
+    if first.ranks is not None or len(ranks) > 1:
+        first.ranks = ranks
+    elif ranks:
+        first.rank = ranks[0]
+
+
+def _holds(ranks: list[int], rank: int) -> bool:
+    at = bisect_left(ranks, rank)
+    return at < len(ranks) and ranks[at] == rank
 
 
 class _Ranks:
@@ -251,7 +263,7 @@ class _Ranks:
     @staticmethod
     def _add(first: Found, item: Found) -> None:
         one, again = event_of(first), event_of(item)
-        one.ranks = ranks_of(one, again)
+        add_ranks(one, again)
         one.count = (one.count or 1) + (again.count or 1)
         if again.host_raw is not None and one.host_raw is not None and again.host_raw != one.host_raw:
             one.host_raw = None  # it is about no single host
@@ -268,7 +280,7 @@ def _words_of(event: TrainingEvent) -> str:
 
 def _is_another(first: TrainingEvent, again: TrainingEvent) -> bool:
     if again.rank is not None and first.rank is not None:
-        return again.rank != first.rank and again.rank not in (first.ranks or ())
+        return again.rank != first.rank and not _holds(first.ranks or [], again.rank)
     if again.local_rank is not None and first.local_rank is not None:
         return again.local_rank != first.local_rank
     # Somebody who does not say who it is: one of many that print the same, or a launcher that shows it again.

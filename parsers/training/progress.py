@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
@@ -30,6 +31,8 @@ _STILL_TIMES: Final = 10
 # Output that was held back in a buffer comes out when its process ends, behind its last error.
 _BUFFER: Final = 16 << 10
 _MOST_FLUSHED: Final = 2
+# Steps behind an error that are looked at: all ranks may print each.
+_MOST_LATER: Final = 256
 
 
 def step_of(item: Found) -> TrainingStep:
@@ -137,13 +140,13 @@ def went_on(item: Found, steps: Sequence[Found], *, told: bool, failed: bool) ->
     told: the error was shown by a logger, by a program that goes on. failed: the attempt failed further down; then the
     few steps right behind an error may have been held back in a buffer.
     """
-    later = [step for step in steps if step.offset > item.offset and _is_not_earlier(item, step)]
-    numbers = {step_of(step).step for step in later}
+    at = bisect_right(steps, item.offset, key=lambda step: step.offset)
+    numbers = {step_of(step).step for step in steps[at : at + _MOST_LATER] if _is_not_earlier(item, step)}
     if told:
         return bool(numbers)
     if len(numbers) <= _MOST_FLUSHED:
         return False
-    return not failed or later[-1].offset - item.offset > _BUFFER
+    return not failed or steps[-1].offset - item.offset > _BUFFER
 
 
 def _is_not_earlier(item: Found, step: Found) -> bool:

@@ -7,6 +7,7 @@ survived is none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -41,8 +42,8 @@ def give_roles(events: list[Found], steps: Sequence[Found], *, after_failure: bo
                 event_of(item).error_role = "noise"
         return events, False
     _without_survived(events, steps)
-    events = _with_hang(events, steps)
     _without_consequences(events, steps, after_failure=after_failure)
+    events = _with_hang(events, steps)
     _choose(events)
     return events, any(_fails(item) for item in events)
 
@@ -63,31 +64,26 @@ def _came_to_its_end(events: Sequence[Found]) -> bool:
 
 
 def _without_survived(events: Sequence[Found], steps: Sequence[Found]) -> None:
+    last = max((number for number, item in enumerate(events) if _fails(item)), default=-1)
     for number, item in enumerate(events):
         event = event_of(item)
         if event.error_role not in ("root", "symptom") or event.kind != "error" or event.error_class in _FATAL:
             continue
-        failed = any(_fails(later) for later in events[number + 1 :])
-        if went_on(item, steps, told=mark_of(item) == TOLD, failed=failed):
+        if went_on(item, steps, told=mark_of(item) == TOLD, failed=number < last):
             event.error_role = "noise"
 
 
 def _with_hang(events: list[Found], steps: Sequence[Found]) -> list[Found]:
     """A run that stood still before somebody ended it: that is the failure, the end is a symptom."""
     roots = _roots(events)
-    if not roots or any(event_of(item).error_class not in _OUTSIDE - {"preemption"} for item in roots):
+    if not roots or any(_class(item) not in _OUTSIDE - {"preemption"} for item in roots):
         return events
-    end = roots[0]
-    waited = any(
-        event_of(item).error_class == "collective_timeout" and item.offset < end.offset and _fails(item)
-        for item in events
-    )
-    hang = None if waited else stood_still(end, steps)
-    if not waited and hang is None:
+    hang = stood_still(roots[0], steps)
+    if hang is None:
         return events
     for item in roots:
         event_of(item).error_role = "symptom"
-    return events if hang is None else sorted([*events, hang], key=lambda item: item.offset)
+    return sorted([*events, hang], key=lambda item: item.offset)
 
 
 def _without_consequences(events: Sequence[Found], steps: Sequence[Found], *, after_failure: bool) -> None:
@@ -95,23 +91,40 @@ def _without_consequences(events: Sequence[Found], steps: Sequence[Found], *, af
     under_way = bool(steps) or any(event_of(item).kind in _UNDER_WAY for item in events)
     torn_down = next((item.offset for item in events if event_of(item).error_role == "teardown"), None)
     from_outside = any(event_of(item).error_class in _OUTSIDE | {"node_failure"} for item in _roots(events))
-    for number, item in enumerate(events):
+    classes = Counter(_class(item) for item in _roots(events))
+    before = _Before()
+    for item in events:
         event = event_of(item)
-        if event.error_role != "root":
-            continue
-        others = [other for other in _roots(events) if other is not item]
-        before = [other for other in events[:number] if _fails(other) and event_of(other).error_role != "teardown"]
-        if event.error_class == "rendezvous_failure":
-            follows = under_way or after_failure or any(_class(other) != event.error_class for other in others)
-        elif event.error_class == "nic_or_link":
-            follows = any(_class(other) != event.error_class for other in before)
-        elif event.error_class == "user_or_admin_cancel":
-            follows = any(_class(other) not in ("user_or_admin_cancel", "requeue") for other in before)
-        else:
-            late = torn_down is not None and item.offset > torn_down and event.error_class in _WEAK
-            follows = late and (from_outside or any(event_of(other).kind == "exit" for other in before))
-        if follows:
-            event.error_role = "symptom"
+        if event.error_role == "root":
+            if event.error_class == "rendezvous_failure":
+                others = classes.total() - classes["rendezvous_failure"]
+                follows = under_way or after_failure or others > 0
+            elif event.error_class == "nic_or_link":
+                follows = bool(before.classes - {"nic_or_link"})
+            elif event.error_class == "user_or_admin_cancel":
+                follows = bool(before.classes - {"user_or_admin_cancel", "requeue"})
+            elif event.error_class == "scheduler_time_limit":
+                follows = "collective_timeout" in before.classes
+            else:
+                late = torn_down is not None and item.offset > torn_down and event.error_class in _WEAK
+                follows = late and (from_outside or before.exits)
+            if follows:
+                classes[event.error_class] -= 1
+                event.error_role = "symptom"
+        before.add(item)
+
+
+class _Before:
+    """What failed before a line, without what was only torn down: its classes, and whether a process ended."""
+
+    def __init__(self) -> None:
+        self.classes: set[str | None] = set()
+        self.exits = False
+
+    def add(self, item: Found) -> None:
+        if _fails(item) and event_of(item).error_role != "teardown":
+            self.classes.add(_class(item))
+            self.exits = self.exits or event_of(item).kind == "exit"
 
 
 def _class(item: Found) -> str | None:

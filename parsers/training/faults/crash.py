@@ -87,6 +87,16 @@ RULES: Final = (
         only="fault",
     ),
     Rule(
+        words=(b"mce: [Hardware Error]: ", b" UE memory read error on ", b" UE memory scrubbing error on "),
+        shape=re.compile(
+            rb"(?P<error>mce: \[Hardware Error\]: (?:CPU \d{1,4}: Machine Check|Machine check events "
+            rb"logged)[^\r\n]{0,200}"
+            rb"|EDAC MC\d{1,3}: \d{1,9} UE [^\r\n]{1,200})"
+        ),
+        row=error("host_hardware"),
+        only="fault",
+    ),
+    Rule(
         words=(b"is killed by signal: ",),
         shape=re.compile(rb"(?P<error>DataLoader worker \(pid[^)]{0,40}\) is killed by signal: [^\r\n]{1,400})"),
         row=_read_worker,
@@ -95,6 +105,11 @@ RULES: Final = (
 )
 
 SAMPLES: Final = (
+    Sample(
+        " kernel:[811324.109] mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400\n",
+        (expect("training_events", error_class="host_hardware", error_role="root"),),
+        title="A machine check that syslog shows to everybody",
+    ),
     Sample(
         "RuntimeError: DataLoader worker (pid 8114) is killed by signal: Bus error. It is possible that dataloader's "
         "workers are out of shared memory.\n",

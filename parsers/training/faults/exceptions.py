@@ -30,10 +30,10 @@ ORDER: Final = 80  # what is known by its own words goes first
 # The name of an exception at the beginning of a message, of any library; some end unlike others. Warnings are no
 # errors.
 _NAME: Final = (
-    rb"(?P<type>(?:[A-Za-z_]\w{0,40}\.){0,6}(?:[A-Z]\w{0,60}?)??"
-    rb"(?:Error|Exception|KeyboardInterrupt|(?<=\.)[A-Z]\w{0,60}(?:Timeout|TimedOut|NotFound|Exhausted|Failed|Refused"
-    rb"|Closed"
-    rb"|Unsupported|OutOfResources|ProcessPool|Cancelled)|BadZipFile|SystemExit|NotFoundError))"
+    rb"(?P<type>(?:[A-Za-z_]\w{0,40}\.){0,6}(?:(?:_?[A-Z]\w{0,60}?)??(?:Error|Exception|KeyboardInterrupt)"
+    rb"|BadZipFile|SystemExit|NoSuchKey|NoSuchBucket"
+    rb"|(?<=\.)(?:[A-Z]\w{0,60}?)??(?:Timeout|TimedOut|NotFound|Exhausted|Failed|Refused|Closed|Unsupported"
+    rb"|OutOfResources|ProcessPool|Cancelled)))"
 )
 _SHAPE: Final = re.compile(
     rb"\A(?:E +|[|+][| +]{0,40})?"
@@ -171,20 +171,17 @@ RULES: Final = (
         row=_mark(INIT),
     ),
     Rule(
-        words=(b"Error", b"Exception", b"KeyboardInterrupt", b"Timeout", b"NotFound", b"Exhausted"),
+        words=(
+            *(b"Error", b"Exception", b"KeyboardInterrupt", b"Timeout", b"TimedOut", b"NotFound: ", b"Exhausted: "),
+            *(b"Failed: ", b"Refused: ", b"Closed: ", b"Unsupported: ", b"OutOfResources: ", b"ProcessPool: "),
+            *(b"Cancelled: ", b"BadZipFile: ", b"SystemExit: ", b"NoSuchKey: ", b"NoSuchBucket: "),
+        ),
         scan=(
-            *(b"Error: ", b"Error:\n", b"Error:\r", b"Error\n", b"Error\r", b"Error(", b"Error: \n"),
-            *(b"Exception: ", b"Exception\n", b"Exception:\n", b"Interrupt\n", b"Interrupt\r", b"Interrupt: "),
-            *(
-                b"Timeout: ",
-                b"Closed: ",
-                b"NotFound: ",
-                b"Failed: ",
-                b"Exhausted: ",
-                b"ProcessPool: ",
-                b"Unsupported: ",
-            ),
-            *(b"BadZipFile: ", b"OutOfResources: ", b"SystemExit: ", b"Cancelled: "),
+            *(b"Error: ", b"Error:\n", b"Error:\r", b"Error\n", b"Error\r", b"Error("),
+            *(b"Exception: ", b"Exception\n", b"Exception:\n", b"Interrupt\n", b"Interrupt\r"),
+            *(b"Timeout: ", b"TimedOut: ", b"NotFound: ", b"Exhausted: ", b"Failed: ", b"Refused: ", b"Closed: "),
+            *(b"Unsupported: ", b"OutOfResources: ", b"ProcessPool: ", b"Cancelled: ", b"BadZipFile: "),
+            *(b"SystemExit: ", b"NoSuchKey: ", b"NoSuchBucket: "),
         ),
         shape=_SHAPE,
         row=_read,

@@ -11,7 +11,8 @@ from aftershock.parsers.training.rules import Said
 TALK_LEVELS: Final = frozenset({"DEBUG", "INFO", "WARNING", "WARN", "NOTICE", "TRACE", "I", "W", "V"})
 # Words of a sentence before the words of an error.
 _SENTENCE: Final = re.compile(
-    rb"(?i)\b(?:if|when|whenever|see|avoids?|prevent\w*|fix(?:es|ed)?|such as|like|e\.g|example|may|might|could|can"
+    rb"(?i)\b(?:if|when|whenever|see|avoids?|prevent\w*|fix(?:es|ed)?|such as|like|e\.g|example|may|might|could"
+    rb"|can(?!')"
     rb"|should|known|handle\w*|catch\w*|docs?|faq|troubleshoot\w*|help|echo|printf?|grep|expect\w*|raise[sd]?|assert\w*"
     rb"|usage|default|retry)\b"
     rb"|[\"'`{(]\Z|#"
@@ -22,6 +23,8 @@ SURVIVED: Final = re.compile(
     rb"\d{1,4} ?/|"
     rb"trying again|will continue|continuing|ignoring|ignored|skipping|falling back|not fatal|non-fatal)\b"
 )
+# Quotes; an apostrophe stands between letters.
+_QUOTE: Final = re.compile(rb"[\"'`](?!\w)|(?<!\w)[\"'`]")
 _MOST: Final = 600
 
 
@@ -30,4 +33,6 @@ def speaks_of(said: Said, at: int = 0) -> bool:
     if said.prefix.level in TALK_LEVELS:
         return True
     message = said.message
+    if at and len(_QUOTE.findall(message, max(0, at - _MOST), at)) % 2:
+        return True  # within a string: a setting, a line of a program
     return bool(_SENTENCE.search(message[max(0, at - _MOST) : at]) or SURVIVED.search(message[at : at + _MOST]))

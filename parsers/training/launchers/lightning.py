@@ -37,11 +37,11 @@ RULES: Final = (
         only="fault",
     ),
     Rule(
-        words=(b"Worker group is preempted", b"has been preempted"),
+        words=(b"is preempted", b"has been preempted", b"interruption notice", b"preemption notice"),
         shape=re.compile(
-            rb"\A(?P<error>(?:The |This )?(?:[Ww]orker group|[Nn]ode|[Jj]ob|[Ii]nstance)[^\r\n]{0,40} (?:is|has "
-            rb"been) pr"
-            rb"eempted)"
+            rb"\A(?P<error>(?:(?:The |This )?(?:[Ww]orker group|[Nn]ode|[Jj]ob|[Ii]nstance)[^\r\n]{0,40} (?:is|has "
+            rb"been)"
+            rb" preempted|Received (?:an? )?(?:spot (?:instance )?interruption|preemption) notice)[^\r\n]{0,120})"
         ),
         row=error("preemption"),
         only="fault",
