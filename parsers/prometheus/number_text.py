@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 _PLUS: Final = ord("+")
 _COMMA: Final = ord(",")
 
-NUMBER: Final = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:[Ii][Nn][Ff](?:inity)?|[Nn][Aa][Nn])"
+NUMBER: Final = (
+    rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:[Ii][Nn][Ff](?:inity)?|[Nn][Aa][Nn])"
+)
 """A number as Go and OpenMetrics write it."""
 
 _ONE: Final = re.compile(rb"(?:%b)\Z" % (NUMBER,))
