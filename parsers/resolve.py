@@ -24,6 +24,7 @@ from aftershock.parsers.clock import (
     day_micros,
     zone_offset_micros,
 )
+from aftershock.parsers.zones import shift_between
 
 HALF_YEAR: Final = 183 * DAY
 YEAR: Final = 366 * DAY  # of 1972
@@ -56,13 +57,15 @@ class ClockRules:
 
     zone: IANA name or ``+09:00``; None if nothing is stated. assumed: the zone is only this machine's own.
     year: the year of the first record of a source whose dates have none. inferred: whether zone and year may be
-        inferred from other lines, and from the time at which a collector took a line.
+        inferred from other lines, and from the time at which a collector took a line. nearby: whether the zone may be
+        inferred from lines with an absolute time that only stand near local ones, too.
     """
 
     zone: str | None = None
     assumed: bool = False
     year: int | None = None
     inferred: bool = True
+    nearby: bool = False
 
 
 @lru_cache(maxsize=256)
@@ -191,6 +194,9 @@ class SourceClock:
             shift = round((wall - reading.epoch) / QUARTER) * QUARTER
             if abs(wall - reading.epoch - shift) <= ANCHOR_SLACK and abs(shift) <= 16 * HOUR:
                 anchors.append((offset, shift))
+        if not anchors and self._rules.nearby and self.has_local:
+            near = shift_between(ordered, _nearest_year)
+            anchors += [] if near is None else [(0, near)]
         return anchors
 
     def _anchor_at(self, offset: int) -> int:

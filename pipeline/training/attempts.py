@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from aftershock.pipeline.attempts import ASSUMED
-from aftershock.pipeline.training.logs import BEGINNINGS, PROGRESS_WORDS, Log, Said, Save, Stretch
+from aftershock.pipeline.training.logs import PROGRESS_WORDS, Log, Said, Save, Stretch
 
 # What is said when workers that begin do not come together, whatever stopped them.
 _MEETING: Final = re.compile(r"[Rr]endezvous|connectFullMesh|init_process_group|client socket has (?:timed out|failed)")
@@ -135,6 +135,7 @@ class _Now:
     def __init__(self) -> None:
         self.last: int | None = None  # step
         self.saved = False
+        self.broken = False  # something was said to be wrong
         self.failed = False
         self.done = False
         self.restarting = False
@@ -166,11 +167,14 @@ def _take(now: _Now, item: Said | Stretch | Save) -> None:
             now.last = now.last or 0
     elif item.kind == "restart":
         now.restarting = True
-    elif item.kind in BEGINNINGS:
+    elif item.begins:
         now.begun.add((item.kind, item.writer))
     else:
         now.done = now.done or item.is_success
-        now.failed = now.failed or item.is_failure or item.error_class == "requeue"
+        # A task that fails before anything has begun was an auxiliary one.
+        begun = now.last is not None or now.begun or now.broken
+        now.failed = now.failed or bool(item.is_failure and begun) or item.error_class == "requeue"
+        now.broken = now.broken or (item.kind == "error" and item.role != "noise")
 
 
 def _opens(now: _Now, item: Said | Stretch | Save, items: Sequence[_At], place: int) -> bool:
@@ -186,7 +190,7 @@ def _opens(now: _Now, item: Said | Stretch | Save, items: Sequence[_At], place: 
         return now.failed and (
             item.error_class == "rendezvous_failure" or _MEETING.search(item.error or "") is not None
         )
-    if item.kind not in BEGINNINGS:
+    if not item.begins:
         return False
     if now.failed or now.done or now.restarting or PROGRESS_WORDS in (item.message or ""):
         return True
@@ -210,4 +214,4 @@ def _is_late(item: Stretch, items: Sequence[_At], place: int) -> bool:
     if item.printed > 1 or place + 1 >= len(items):
         return False
     after = items[place + 1].item
-    return isinstance(after, Said) and after.kind in BEGINNINGS
+    return isinstance(after, Said) and after.begins

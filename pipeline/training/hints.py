@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,14 +19,14 @@ from aftershock.pipeline.training.staged import Staged
 from aftershock.pipeline.training.ties import CONFIGURED, Hints, ids_in_name
 from aftershock.schemas.batches import column_values
 
-_PLACE: re.Pattern[str] = re.compile(r":\d+\Z")
+_PLACE: Final = re.compile(r":\d+\Z")
 
 
 def hints_for(
     logs: Mapping[str, Log], attempts: Mapping[str, Sequence[LogAttempt]], staged: Staged, config: Config
 ) -> tuple[dict[str, Hints], dict[str, list[LogAttempt]]]:
     """Hints, and the attempts that they hold for, by a name: that of the source, or of a job in a file of many jobs."""
-    printed = _printed(staged, logs)
+    sessions, jobs = _printed(staged, logs)
     names = HostNames(config.aliases)
     hints: dict[str, Hints] = {}
     groups: dict[str, list[LogAttempt]] = {}
@@ -41,8 +42,9 @@ def hints_for(
         host = names.of(section.host_of(source)) if section else None
         ids = [(stated, f"{CONFIGURED} {section.job_id_from}")] if stated and section else []
         hosts = {said.host for said in log.said if said.host}
+        ids += [(job, "job id printed in the log") for job in jobs.get(source, ())]
         hints[source] = Hints(
-            [*ids, *ids_in_name(source)], printed.get(source, []), hosts | ({host} if host else set())
+            [*ids, *ids_in_name(source)], sessions.get(source, []), hosts | ({host} if host else set())
         )
         groups[source] = list(attempts[source])
     return hints, groups
@@ -55,21 +57,24 @@ def _by_job(attempts: Sequence[LogAttempt]) -> dict[str, list[LogAttempt]]:
     return found
 
 
-def _printed(staged: Staged, logs: Mapping[str, Log]) -> dict[str, list[str]]:
-    """By source the sessions that lines of Slurm in it belong to, in order."""
-    found: dict[str, list[str]] = defaultdict(list)
+def _printed(staged: Staged, logs: Mapping[str, Log]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """By source the sessions that lines of Slurm in it belong to, and the jobs that they name, in order."""
+    sessions: dict[str, list[str]] = defaultdict(list)
+    jobs: dict[str, list[str]] = defaultdict(list)
     sources = pa.array(sorted(logs), pa.string())
-    for batch in staged.batches("scheduler_events", ["session_id", "source", "sources", "byte_offset"]):
-        known = batch.filter(pc.is_valid(batch.column("session_id")))
+    for batch in staged.batches("scheduler_events", _SCHEDULER):
         # A line that stands in two files has one row; mostly it stands in one.
-        own = pc.is_in(known.column("source"), value_set=sources)
-        several = pc.greater(pc.list_value_length(known.column("sources")), 1)
-        rows = known.filter(pc.or_(pc.fill_null(own, False), pc.fill_null(several, False)))
-        for session_id, source, places, _ in sorted(
-            zip(*(column_values(column) for column in rows.columns), strict=True),
-            key=lambda row: (row[1] or "", row[3] or 0),
-        ):
-            for name in {source, *(_PLACE.sub("", place) for place in places or ())}:
-                if name in logs and session_id not in found[name]:
-                    found[name].append(session_id)
-    return found
+        own = pc.is_in(batch.column("source"), value_set=sources)
+        several = pc.greater(pc.list_value_length(batch.column("sources")), 1)
+        rows = batch.filter(pc.or_(pc.fill_null(own, False), pc.fill_null(several, False)))
+        said = zip(*(column_values(column) for column in rows.columns), strict=True)
+        for source, _, session_id, job_id, places in sorted(said, key=lambda row: (row[0] or "", row[1] or 0)):
+            for name in {source, *(_PLACE.sub("", place) for place in places or ())} & logs.keys():
+                if session_id and session_id not in sessions[name]:
+                    sessions[name].append(session_id)
+                if job_id and job_id not in jobs[name]:
+                    jobs[name].append(job_id)
+    return sessions, jobs
+
+
+_SCHEDULER: Final = ("source", "byte_offset", "session_id", "job_id", "sources")

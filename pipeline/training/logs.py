@@ -19,9 +19,11 @@ from aftershock.pipeline.training.staged import Staged
 from aftershock.schemas.batches import column_values
 
 # Events with which a run of workers begins.
-BEGINNINGS: Final = frozenset({"start", "resume", "rendezvous", "load_missing", "load_begin", "load_end"})
-# Events that say how it went on or ended.
+BEGINNINGS: Final = frozenset({"init_start", "start", "resume", "rendezvous", "load_missing", "load_begin", "load_end"})
+# Events behind which the count of steps may begin anew.
 _TELLING: Final = BEGINNINGS | {"restart", "exit", "error"}
+# With these words Megatron-LM begins, in an event that otherwise only tells the time.
+_BEGINS: Final = "[after megatron is initialized]"
 # The progress file of Megatron-LM tells of many jobs in one file; its lines are known by these words.
 PROGRESS_WORDS: Final = "\t# GPUs: "
 
@@ -78,6 +80,11 @@ class Said(NamedTuple):
         return {*(self.ranks or ()), *(() if own is None else (own,))}
 
     @property
+    def begins(self) -> bool:
+        """Whether a run of workers begins with it."""
+        return self.kind in BEGINNINGS or (self.kind == "clock" and (self.message or "").startswith(_BEGINS))
+
+    @property
     def is_success(self) -> bool:
         """Whether a run says that it has come to its end."""
         if self.kind != "exit" or self.error_class is not None or self.error is not None:
@@ -87,7 +94,7 @@ class Said(NamedTuple):
     @property
     def is_failure(self) -> bool:
         """Whether a launcher says that workers have failed, rather than that they are told to end."""
-        return self.kind == "exit" and self.error_class is not None and self.role != "teardown"
+        return self.kind == "exit" and self.error_class is not None and self.role not in ("teardown", "noise")
 
 
 class Stretch(NamedTuple):
@@ -174,11 +181,8 @@ _SPAN: Final = ("start_time", "end_time")
 
 
 def _said(batch: pa.RecordBatch) -> Iterator[tuple[str, Said]]:
-    telling = pc.is_in(batch.column("kind"), value_set=pa.array(sorted(_TELLING)))
-    progress = pc.match_substring(batch.column("message"), PROGRESS_WORDS)
-    wanted = batch.filter(pc.or_(pc.fill_null(telling, False), pc.fill_null(progress, False)))
-    sources = column_values(wanted.column("source"))
-    columns = [column_values(wanted.column(name)) for name in _EVENT_COLUMNS]
+    sources = column_values(batch.column("source"))
+    columns = [column_values(batch.column(name)) for name in _EVENT_COLUMNS]
     for source, values in zip(sources, zip(*columns, strict=True), strict=True):
         if source is not None:
             yield source, Said(*values)
