@@ -130,8 +130,9 @@ def open_index(file: FileRanges) -> Index:
         series_end = min([*behind, file.size - _TOC.size])
     symbols, end = _read_symbols(file, symbols_at)
     if places is None:
-        series_at = -(-end // _ALIGN) * _ALIGN
-    return Index(file, symbols, series_at, series_end, tuple(damage))
+        series_at = end
+    # The first series stands at a multiple too, behind what fills up to it.
+    return Index(file, symbols, -(-series_at // _ALIGN) * _ALIGN, series_end, tuple(damage))
 
 
 def _read_toc(file: FileRanges) -> tuple[int, ...] | None:
@@ -142,8 +143,7 @@ def _read_toc(file: FileRanges) -> tuple[int, ...] | None:
     *places, checksum = _TOC.unpack(data)
     if google_crc32c.value(data[:-_SUM]) != checksum or any(place > file.size for place in places):
         return None
-    # A place of 0 is a part that is not there.
-    return tuple(places) if places[0] and places[1] % _ALIGN == 0 else None
+    return tuple(places)
 
 
 def _read_symbols(file: FileRanges, at: int) -> tuple[list[str], int]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from aftershock.parsers.prometheus.varints import zigzag
+
 _SIZES: Final = (0, 3, 6, 9, 12, 18, 25, 56, 64)
 _MASK: Final = (1 << 64) - 1
 
@@ -63,16 +65,19 @@ class BitReader:
             return number - (1 << 64) if number >> 63 else number
         return number - (1 << size) if size and number > 1 << size - 1 else number
 
-    def varint(self) -> int:
-        """A varint of whole bytes with a sign, wherever it begins."""
+    def uvarint(self) -> int:
+        """A varint of whole bytes, wherever it begins."""
         number = 0
         for shift in range(0, 70, 7):
             byte = self.take(8)
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
-                number &= _MASK
-                return number >> 1 ^ -(number & 1)
+                return number & _MASK
         raise OutOfBits("has a number without end")
+
+    def varint(self) -> int:
+        """A varint of whole bytes with a sign."""
+        return zigzag(self.uvarint())
 
 
 class XorReader:
@@ -85,10 +90,12 @@ class XorReader:
         self._trailing = 0
 
     def next(self, reader: BitReader) -> int:
-        """The bits of the next value."""
-        if not reader.take(1):
-            return self.bits
-        if reader.take(1):
+        """The bits of the next value: ``0`` for the same, ``1`` and a window for another."""
+        return self.windowed(reader) if reader.take(1) else self.bits
+
+    def windowed(self, reader: BitReader, new: bool | None = None) -> int:
+        """The bits of another value; a bit tells whether its window is a new one, unless that is known."""
+        if reader.take(1) if new is None else new:
             leading = reader.take(5)
             self._size = reader.take(6) or 64
             self._trailing = 64 - leading - self._size
