@@ -18,11 +18,14 @@ from aftershock.cli import DONE
 from aftershock.parsers.blocks import Mark
 from aftershock.parsers.clock import SECOND
 from aftershock.parsers.formats import Found, Refused
+from aftershock.parsers.prometheus.folders import HEAD_REASON
 from aftershock.parsers.registry import format_named, formats_named, known_names
 from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.settle import SourceRules, settle_source
-from aftershock.parsers.source import SourceFile, look, open_local, read_whole
+from aftershock.parsers.source import Opener, SourceFile, look, open_local, read_whole
+from aftershock.pipeline.config import Config
 from aftershock.pipeline.episodes import link_source
+from aftershock.pipeline.plan import expand
 from aftershock.schemas.columns import TIMESTAMP, Row
 from aftershock.schemas.events import EventRow
 from aftershock.schemas.ids import stable_id
@@ -56,11 +59,26 @@ def parse_files(
 
 
 def _rows_of(name: str, source: str, format_name: str | None, rules: SourceRules) -> Iterator[Row]:
+    if name != "-" and os.path.isdir(name):
+        # A folder that is one input, or that holds such folders: blocks of Prometheus.
+        files = [file for file in expand([name], Config()).files if file.folder or file.refused == HEAD_REASON]
+        for file in files:
+            yield from _rows_of_file(file, open_local, rules)
+        if files:
+            return
     if name != "-" and not os.path.isfile(name):
         _say(source, Refused(0, 0, "is not a file"))
         return
     opener = _open_stdin if name == "-" else open_local
-    opened = look(SourceFile(name, source, None, format_name), opener)
+    yield from _rows_of_file(SourceFile(name, source, None, format_name), opener, rules)
+
+
+def _rows_of_file(file: SourceFile, opener: Opener, rules: SourceRules) -> Iterator[Row]:
+    source = file.source
+    if file.refused:
+        _say(source, Refused(0, 0, file.refused))
+        return
+    opened = look(file, opener)
     if opened.detected.reason:
         _say(source, Refused(0, 0, opened.detected.reason))
         return

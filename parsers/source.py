@@ -11,8 +11,10 @@ import xxhash
 
 from aftershock.parsers.blocks import REACH, BlockResult, Window, read_block, read_blocks
 from aftershock.parsers.column_map import ColumnMap
-from aftershock.parsers.detect import HEAD_BYTES, Detected, detect
+from aftershock.parsers.detect import HEAD_BYTES, Detected, detect, rebuild
 from aftershock.parsers.formats import DocumentFormat, Found, FoundColumns, Head, Mark, Refused
+from aftershock.parsers.prometheus.columns import MetricsSource
+from aftershock.parsers.prometheus.rows import rows_of
 from aftershock.parsers.redact import redact_bytes, redact_row
 from aftershock.parsers.scan import scanner_for
 from aftershock.parsers.streams import StreamError, compression_of, decompressed
@@ -36,6 +38,7 @@ class SourceFile:
 
     path: how to open it; source: its name in the tables; format: as the user stated; refused: why it is not opened.
     column_map: how it names the columns of a table, if the user stated that.
+    folder: the format of a folder that is one input; names: the files in it, by their paths below it.
     """
 
     path: str
@@ -44,6 +47,8 @@ class SourceFile:
     format: str | None = None
     refused: str | None = None
     column_map: ColumnMap | None = None
+    folder: str | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,8 @@ class Opened:
 
 def look(file: SourceFile, opener: Opener = open_local) -> Opened:
     """Read the beginning of a file and recognise it. An input that cannot be read is a refused one."""
+    if file.folder:
+        return Opened(file, None, rebuild("document", file.folder, forced=False))
     try:
         with opener(file.path) as raw:
             start = raw.read(HEAD_BYTES) or b""
@@ -107,6 +114,9 @@ def read_whole(
     ``columns``: rows may come as columns, where the format can read them so.
     """
     done = 0
+    if opened.file.folder:
+        yield from _read_folder(opened, opener)
+        return
     try:
         with opener(opened.file.path) as raw:
             for block in read_stream(decompressed(raw, opened.compression), opened.detected, gap, columns=columns):
@@ -126,6 +136,23 @@ def read_stream(
         yield from _read_document(stream, detected.document, columns=columns)
     else:
         yield from read_blocks(stream, STREAM_BLOCK, scanner_for(detected.formats), gap)
+
+
+def _read_folder(opened: Opened, opener: Opener) -> Iterator[BlockResult]:
+    """The rows of a folder that is one input."""
+    fmt = opened.detected.document
+    if fmt is None or fmt.read_metrics is None:
+        yield _failed(opened, 0, "a folder that nothing here reads as a whole")
+        return
+    path = opened.file.path.rstrip("/")
+    source = MetricsSource(opened.file.source, lambda name: opener(f"{path}/{name}"), opened.file.names)
+    result = BlockResult(bytes=opened.file.size or 0)
+    for item in rows_of(fmt.read_metrics, source):
+        _sort_in(item, fmt.name, result)
+        if result.rows >= DOCUMENT_ROWS:
+            yield result
+            result = BlockResult()
+    yield result
 
 
 def reject_of(source: str, format_name: str | None, refused: Refused) -> Reject:

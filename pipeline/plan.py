@@ -5,12 +5,13 @@ from __future__ import annotations
 import glob
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from aftershock.parsers.column_map import ColumnMap
 from aftershock.parsers.detect import rebuild
+from aftershock.parsers.prometheus.folders import HEAD_REASON, folder_format, is_head
 from aftershock.parsers.redact import redact
 from aftershock.parsers.source import Opened, Opener, SourceFile, look, open_local
 from aftershock.pipeline.config import Config, SourceConfig
@@ -126,8 +127,32 @@ def _walk(
         return
     if not names and not above:
         inputs.skip(path, "an empty folder")
+    if is_head(os.path.basename(path), names):
+        inputs.skip(path, HEAD_REASON)
+        return
+    if _folder_format(path, names):
+        yield path, status
+        return
     for name in names:
         yield from _walk(os.path.join(path, name), left_out, inputs, above | {identity})
+
+
+def _folder_format(path: str, names: Sequence[str]) -> str | None:
+    """The format of a folder that is one input, by the names in it."""
+    chunks = os.path.join(path, "chunks")
+    try:
+        below = os.listdir(chunks) if "chunks" in names and os.path.isdir(chunks) else []
+    except OSError:
+        below = []
+    return folder_format([*names, *(f"chunks/{name}" for name in below)])
+
+
+def _folder(path: str) -> SourceFile:
+    """A folder that is one input: its format, all files in it, and their size."""
+    found = [os.path.join(top, name) for top, _, names in os.walk(path) for name in names]
+    sizes = {os.path.relpath(name, path): os.path.getsize(name) for name in found if os.path.isfile(name)}
+    names = tuple(sorted(sizes))
+    return SourceFile(path, shown(path), sum(sizes.values()), folder=folder_format(names), names=names)
 
 
 _SPECIAL: Final = (
@@ -150,6 +175,9 @@ def _take(found: tuple[str, os.stat_result], config: Config, inputs: Inputs, see
             inputs.skip(path, f"the same file as {shown(first)}")
         return
     seen[status.st_dev, status.st_ino] = path
+    if stat.S_ISDIR(status.st_mode):
+        inputs.files.append(_folder(path))
+        return
     rule = config.source_for(path)
     inputs.files.append(_stated(SourceFile(path, shown(path), status.st_size), rule))
 
@@ -171,10 +199,30 @@ def _expand_remote(pattern: str, config: Config, inputs: Inputs) -> None:
         raise MissingInput(f"{redact(pattern)}: cannot be listed: {reason}") from error
     if not found:
         raise MissingInput(f"{redact(pattern)}: no such object")
-    for metadata in sorted(found, key=lambda m: m.path):
-        rule = config.source_for(metadata.path)
-        file = SourceFile(metadata.path, redact(metadata.path), metadata.size_in_bytes)
-        inputs.files.append(_stated(file, rule))
+    sizes = {metadata.path: metadata.size_in_bytes for metadata in sorted(found, key=lambda m: m.path)}
+    folders = _remote_folders(sizes)
+    inputs.files += folders
+    inside = {f"{folder.path}/{name}" for folder in folders for name in folder.names}
+    for path, size in sizes.items():
+        if path not in inside:
+            inputs.files.append(_stated(SourceFile(path, redact(path), size), config.source_for(path)))
+
+
+def _remote_folders(sizes: Mapping[str, int]) -> list[SourceFile]:
+    """The folders among objects that are one input each."""
+    names: dict[str, list[str]] = {}
+    for path in sizes:
+        folder, _, name = path.rpartition("/")
+        if folder.endswith("/chunks"):
+            folder, name = folder.removesuffix("/chunks"), f"chunks/{name}"
+        names.setdefault(folder, []).append(name)
+    found = []
+    for folder, own in names.items():
+        recognised = folder_format(own)
+        if recognised:
+            size = sum(sizes[f"{folder}/{name}"] or 0 for name in own)
+            found.append(SourceFile(folder, redact(folder), size, folder=recognised, names=tuple(own)))
+    return found
 
 
 def opener_of(path: str) -> Opener:

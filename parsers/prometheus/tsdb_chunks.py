@@ -84,7 +84,11 @@ class ChunkFiles:
             if at + 8 < held:
                 size, body = data[at], at + 1
                 if size >= 0x80:
-                    size, body = read_uvarint(data, at) or (-1, at)
+                    more = data[body]
+                    if more < 0x80:  # nearly all are shorter than 16 KiB
+                        size, body = size & 0x7F | more << 7, body + 1
+                    else:
+                        size, body = read_uvarint(data, at) or (-1, at)
             stop = body + 1 + size
             if size >= 0 and stop <= held:
                 chunk, checksum = data[body:stop], unpack(data, stop)[0]

@@ -45,7 +45,7 @@ def opened(file: SourceFile) -> MetricsSource:
         raw.seek(0)
         return decompressed(raw, kind)
 
-    return MetricsSource(file.source, open_part, _names(file.path))
+    return MetricsSource(file.source, open_part, file.names or _names(file.path))
 
 
 def _names(path: str) -> tuple[str, ...]:
