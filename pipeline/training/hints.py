@@ -66,7 +66,10 @@ def _printed(staged: Staged, logs: Mapping[str, Log]) -> tuple[dict[str, list[st
         # A line that stands in two files has one row; mostly it stands in one.
         own = pc.is_in(batch.column("source"), value_set=sources)
         several = pc.greater(pc.list_value_length(batch.column("sources")), 1)
-        rows = batch.filter(pc.or_(pc.fill_null(own, False), pc.fill_null(several, False)))
+        # A script that submits the next job names that one.
+        next_job = pc.fill_null(pc.equal(batch.column("kind"), "submitted"), False)
+        here = pc.or_(pc.fill_null(own, False), pc.fill_null(several, False))
+        rows = batch.filter(pc.and_(here, pc.invert(next_job))).select(_SCHEDULER[:-1])
         said = zip(*(column_values(column) for column in rows.columns), strict=True)
         for source, _, session_id, job_id, places in sorted(said, key=lambda row: (row[0] or "", row[1] or 0)):
             for name in {source, *(_PLACE.sub("", place) for place in places or ())} & logs.keys():
@@ -77,4 +80,4 @@ def _printed(staged: Staged, logs: Mapping[str, Log]) -> tuple[dict[str, list[st
     return sessions, jobs
 
 
-_SCHEDULER: Final = ("source", "byte_offset", "session_id", "job_id", "sources")
+_SCHEDULER: Final = ("source", "byte_offset", "session_id", "job_id", "sources", "kind")

@@ -58,6 +58,11 @@ def test_by_the_job_that_slurm_names_in_the_log(run_job: RunJob, folder: Path) -
     assert evidence_of(run_job, folder, "output.log", text, "4002") == "job id printed in the log"
 
 
+def test_a_job_that_the_log_submits_is_another_one(run_job: RunJob, folder: Path) -> None:
+    text = LOG + "Submitted batch job 4003\n"
+    assert evidence_of(run_job, folder, "slurm-4002.out", text, "4002") == "job id in a file name of Slurm"
+
+
 def test_by_a_number_in_the_name_if_the_time_agrees(run_job: RunJob, folder: Path) -> None:
     words = "number in the file name that is a job id, and the time"
     assert evidence_of(run_job, folder, "train-4002-node.log", LOG, "4002") == words
