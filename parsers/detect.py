@@ -8,9 +8,19 @@ from typing import Final, Literal, NamedTuple
 from aftershock.parsers.column_map import ColumnMap
 from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.formats import DocumentFormat, Head, LineFormat
-from aftershock.parsers.registry import document_formats, formats_named, line_formats
+from aftershock.parsers.registry import (
+    OF_JOBS,
+    document_formats,
+    format_named,
+    formats_named,
+    line_formats,
+    system_formats,
+)
 
 HEAD_BYTES: Final = 64 << 10
+
+# Names for files of which no format is sure: a system's own log, and lines in envelopes that anything may have written.
+LOG, RECORDS = "log", "records"
 
 # Below this a document format only guesses, and the file is read as lines.
 SURE: Final = 0.5
@@ -59,23 +69,17 @@ def detect(head: Head, forced: str | None = None) -> Detected:
     if forced:
         return _forced(head, forced)
     if _is_plain_log(head):
-        return Detected("lines", _line_format_of(head), formats=_of_system_logs())
+        return Detected("lines", _best(head, system_formats()) or LOG, formats=system_formats())
     scored = sorted(((fmt.detects(head), fmt.name, fmt) for fmt in document_formats()), reverse=True, key=_score)
     if scored and scored[0][0] >= SURE:
         return Detected("document", scored[0][1], document=scored[0][2])
-    name = _line_format_of(head)
+    name = _best(head, line_formats()) or _in_envelopes(head)
     return Detected("lines", name, formats=_formats_beside(name))
-
-
-def _of_system_logs() -> tuple[LineFormat, ...]:
-    return tuple(fmt for fmt in line_formats() if fmt.everywhere)
 
 
 def _formats_beside(name: str | None) -> tuple[LineFormat, ...]:
     """The formats that are looked for in a file of this format. In what nobody vouches for anything may stand."""
-    if name in (None, "log") or any(fmt.name == name and not fmt.everywhere for fmt in line_formats()):
-        return line_formats()
-    return _of_system_logs()
+    return line_formats() if name in (None, RECORDS, *OF_JOBS) else system_formats()
 
 
 # Envelopes that no document begins with: a file whose first lines all stand in them is a log.
@@ -90,7 +94,9 @@ def _is_plain_log(head: Head) -> bool:
 def rebuild(how: str, name: str | None, *, forced: bool) -> Detected:
     """What :func:`detect` said, from its names (formats themselves do not travel between workers)."""
     if how == "document":
-        return Detected("document", name, document=next(f for f in document_formats() if f.name == name))
+        found = format_named(name or "")
+        assert isinstance(found, DocumentFormat)
+        return Detected("document", name, document=found)
     named = (f for f in line_formats() if name == f.name or name in f.aliases)
     formats = tuple(named) if forced else _formats_beside(name)
     return Detected("lines", name, formats=formats)
@@ -122,16 +128,14 @@ def _forced(head: Head, name: str) -> Detected:
     return Detected("lines", name, formats=lines)
 
 
-def _line_format_of(head: Head) -> str | None:
-    scored = [(fmt.detects(head), fmt.name) for fmt in line_formats()]
-    best = max(scored, default=(0.0, ""))
-    if best[0] > 0:
-        return best[1]
-    for line in head.lines(8):
-        names = unwrap(line).names
-        if names != ("plain",):
-            return "log"
-    return None
+def _best(head: Head, formats: tuple[LineFormat, ...]) -> str | None:
+    """The format that is surest of a head."""
+    surest = max(((fmt.detects(head), fmt.name) for fmt in formats), default=(0.0, ""))
+    return surest[1] if surest[0] > 0 else None
+
+
+def _in_envelopes(head: Head) -> str | None:
+    return RECORDS if any(unwrap(line).names != ("plain",) for line in head.lines(8)) else None
 
 
 def _not_text(data: bytes) -> str | None:

@@ -7,6 +7,7 @@ command line, the documentation and the generic tests run over what is found her
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -18,6 +19,9 @@ from aftershock.schemas.tables import TABLES
 
 _PREFIX = parsers.__name__ + "."
 _DOCUMENTS = _PREFIX + "documents."
+
+# Line formats that are not looked for in a system's own logs, by name: they are not even loaded for those.
+OF_JOBS = frozenset({"slurm_step", "training"})
 
 
 class BadFormat(Exception):
@@ -38,15 +42,33 @@ def formats() -> tuple[Format, ...]:
             raise BadFormat(f"format {fmt.name!r} stands in {module}, not in a module of its name")
         if isinstance(fmt, DocumentFormat) != module.startswith(_DOCUMENTS):
             raise BadFormat(f"format {fmt.name!r} stands in {module}: documents and no others stand in documents/")
+        if isinstance(fmt, LineFormat) and fmt.everywhere == (fmt.name in OF_JOBS):
+            raise BadFormat(f"format {fmt.name!r}: OF_JOBS must name the formats that are not looked for everywhere")
     return check_declarations(found.values())
 
 
 @lru_cache(maxsize=1)
 def line_formats() -> tuple[LineFormat, ...]:
     """The formats that are found line by line. Those that are read as a whole are not loaded for it."""
-    names = [name for name in _module_names().values() if not name.startswith(_DOCUMENTS)]
-    found = (getattr(importlib.import_module(name), "FORMAT", None) for name in sorted(names))
-    return tuple(sorted((f for f in found if isinstance(f, LineFormat)), key=lambda f: f.name))
+    return _sorted([*system_formats(), *_line_formats(OF_JOBS)])
+
+
+@lru_cache(maxsize=1)
+def system_formats() -> tuple[LineFormat, ...]:
+    """The line formats that are looked for in a system's own logs. The others are not loaded for it."""
+    lines = {last for last, name in _module_names().items() if not name.startswith(_DOCUMENTS)}
+    return _line_formats(lines - OF_JOBS)
+
+
+def _line_formats(names: Iterable[str]) -> tuple[LineFormat, ...]:
+    """The line formats in modules of these names: a package that holds no format is not looked into for one."""
+    modules = _module_names()
+    found = (getattr(importlib.import_module(modules[name]), "FORMAT", None) for name in sorted(names))
+    return _sorted(fmt for fmt in found if isinstance(fmt, LineFormat))
+
+
+def _sorted(found: Iterable[LineFormat]) -> tuple[LineFormat, ...]:
+    return tuple(sorted(found, key=lambda fmt: fmt.name))
 
 
 @lru_cache(maxsize=1)
@@ -64,8 +86,17 @@ def format_named(name: str) -> Format | None:
 
 @lru_cache(maxsize=1)
 def _module_names() -> dict[str, str]:
-    """Full names of the modules of this package by their last part."""
-    return {info.name.rpartition(".")[2]: info.name for info in pkgutil.walk_packages(parsers.__path__, _PREFIX)}
+    """Full names of the modules that may hold a format by their last part: of files and packages, none is imported.
+
+    A package is a module of its name; of what stands in it only documents may be formats.
+    """
+    names = {}
+    for info in pkgutil.iter_modules(parsers.__path__, _PREFIX):
+        names[info.name.rpartition(".")[2]] = info.name
+    folders = [os.path.join(path, "documents") for path in parsers.__path__]
+    for info in pkgutil.iter_modules(folders, _DOCUMENTS):
+        names[info.name.rpartition(".")[2]] = info.name
+    return names
 
 
 def formats_named(name: str) -> tuple[Format, ...]:
