@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from aftershock.pipeline.attempts import ASSUMED, US
 from aftershock.pipeline.links import Link
+from aftershock.pipeline.retry_rules import RetryRules
+from aftershock.pipeline.same_work import FAILED_ENDS
 from aftershock.pipeline.training.attempts import LogAttempt
 from aftershock.pipeline.training.causes import Cause
 from aftershock.pipeline.training.logs import PROGRESS_WORDS
-from aftershock.pipeline.training.lost_work import Progress
+from aftershock.pipeline.training.lost_work import Progress, last_save
 from aftershock.pipeline.training.taxonomy import STATE_OF, UNKNOWN
 from aftershock.schemas.ids import stable_id
 from aftershock.schemas.sessions import Session
@@ -115,6 +118,52 @@ def restarts_between(sessions: Sequence[Session]) -> list[Link]:
     return [
         Link(earlier, later, "restart_in_place", "next_attempt_in_log", 1.0) for earlier, later in pairwise(sessions)
     ]
+
+
+class Run(NamedTuple):
+    """The sessions of a run that only logs know, in order, each with its logs."""
+
+    sessions: list[Session]
+    logs: list[list[LogAttempt]]
+
+
+def resumptions(runs: Sequence[Run], rules: RetryRules) -> list[Link]:
+    """Runs in other logs that go on from a checkpoint which a run that failed had saved last, soon after it ended."""
+    saved: dict[tuple[str, int], list[Run]] = defaultdict(list)
+    for run in runs:
+        save = last_save(run.logs[-1])
+        if save is not None and save.path and save.step is not None and run.sessions[-1].state in FAILED_ENDS:
+            saved[save.path, save.step].append(run)
+    links: list[Link] = []
+    taken: set[str | None] = set()
+    for run in sorted(runs, key=lambda run: (run.sessions[0].start_time or 0, run.sessions[0].session_id or "")):
+        later = run.sessions[0]
+        loads = [save for attempt in run.logs[0] for save in attempt.saves if save.kind == "load" and save.complete]
+        earlier = [
+            other.sessions[-1]
+            for load in loads
+            for other in saved.get((load.path or "", load.step if load.step is not None else -1), ())
+            if other is not run
+            and _soon(other.sessions[-1], later, rules)
+            and other.sessions[-1].session_id not in taken
+        ]
+        if earlier:
+            last = max(earlier, key=lambda session: (session.end_time or 0, session.session_id or ""))
+            taken.add(last.session_id)
+            links.append(Link(last, later, "resubmit", "resumed_checkpoint", _RESUMED))
+    return links
+
+
+# Two runs may go on from one checkpoint, but mostly it is the next try.
+_RESUMED: Final = 0.8
+
+
+def _soon(earlier: Session, later: Session, rules: RetryRules) -> bool:
+    if earlier.end_time is None or later.start_time is None:
+        return False
+    if (earlier.time_basis == ASSUMED) != (later.time_basis == ASSUMED):
+        return False
+    return 0 <= later.start_time - earlier.end_time <= rules.max_gap_s * US
 
 
 def _basis_of(logs: Sequence[LogAttempt], start: int | None) -> str | None:

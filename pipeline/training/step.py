@@ -22,8 +22,10 @@ from aftershock.pipeline.training.chains import relink
 from aftershock.pipeline.training.hints import hints_for
 from aftershock.pipeline.training.log_sessions import (
     LogRun,
+    Run,
     progress_said,
     restarts_between,
+    resumptions,
     session_of,
     state_of,
     tell,
@@ -173,6 +175,7 @@ def _tell_own(
         for attempt in own
         if attempt.name not in ties and (attempt.is_training or logs[source].format == "training")
     ]
+    told: list[Run] = []
     for runs in runs_of(free):
         hosts = sorted({host for run in runs for attempt in run for host in hints[attempt.name].hosts})
         own: list[Session] = []
@@ -192,6 +195,8 @@ def _tell_own(
             _number(found, own[-1].session_id or "", [run])
         found.own += own
         found.restarts += restarts_between(own)
+        told.append(Run(own, runs))
+    found.restarts += resumptions(told, config.chains)
 
 
 def _set_places(attempts: Mapping[str, Sequence[LogAttempt]], found: _Found) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.conftest import RunJob
-from tests.pipeline.training.made import SACCT, at, begin, column, iso, job, rows, session, step, steps
+from tests.pipeline.training.made import SACCT, at, begin, column, done, iso, job, rows, save, session, step, steps
 
 LOG = begin(5) + steps(1, 30, 15)
 
@@ -148,3 +148,23 @@ def test_files_of_ranks_are_one_session_and_a_step_is_one_row(run_job: RunJob, t
     assert sorted(column(found, "step")) == list(range(1, 21))
     assert set(column(found, "copies")) == {4}
     assert set(column(found, "loss")) == {2.5}, "the row of the rank that printed it"
+
+
+def test_a_run_that_goes_on_from_the_checkpoint_of_one_that_failed_is_its_retry(
+    run_job: RunJob, tmp_path: Path
+) -> None:
+    failed = begin(5) + steps(1, 20, 15) + save(20, 206, 5)
+    failed += "[rank3]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    load = " loading checkpoint from /ckpt at iteration 20\n  successfully loaded checkpoint from /ckpt [ t 1/1, p 1/1 ] at iteration 20\n"
+    first = f"[after megatron is initialized] datetime: {at(300)} \n"
+    (tmp_path / "monday.log").write_text(failed, encoding="utf-8")
+    (tmp_path / "tuesday.log").write_text(
+        first + load + begin(310) + steps(21, 40, 320, total=40) + done(520), encoding="utf-8"
+    )
+    (tmp_path / "other.log").write_text(first + load.replace("/ckpt", "/other") + begin(310), encoding="utf-8")
+    result = run_job(tmp_path)
+    assert len(rows(result, "sessions")) == 3
+    (retry,) = rows(result, "retries")
+    assert (retry["rule"], retry["trigger"], retry["attempt"]) == ("resumed_checkpoint", "resubmit", 2)
+    (chain,) = rows(result, "chains")
+    assert (chain["n_attempts"], chain["outcome"]) == (2, "succeeded")
