@@ -18,6 +18,7 @@ from aftershock.parsers.training.marks import (
     IGNORED,
     INIT,
     LOGGED,
+    OVERFLOW,
     QUOTE,
     RAISED_FROM,
     REPRINT,
@@ -32,6 +33,8 @@ _NEAR_US: Final = 120 * SECOND
 _NEAR_BYTES: Final = 1 << 20
 # How many errors back a further print of one may refer to.
 _MOST_BACK: Final = 64
+# How long a traceback, or the shown output of another program, may be: longer ones have lost their ends.
+_MOST_TRACEBACK: Final = 64 << 10
 
 _OF_SCHEDULER: Final = frozenset(
     {"scheduler_time_limit", "preemption", "node_failure", "requeue", "user_or_admin_cancel"}
@@ -87,9 +90,9 @@ class _Prints:
     def __init__(self) -> None:
         self.kept: list[Found] = []
         self.last: dict[tuple[object, ...], Found] = {}  # the last exception of each writer
-        self.pending: dict[tuple[object, ...], str] = {}  # what a line said of the next exception of its writer
+        self.pending: dict[tuple[object, ...], Found] = {}  # a line that says what the next exception of its writer is
         self.in_init: set[tuple[object, ...]] = set()
-        self.quoted: set[tuple[object, ...]] = set()
+        self.quoted: dict[tuple[object, ...], int] = {}  # since where each writer shows what another program printed
 
     def join(self, found: Sequence[Found]) -> list[Found]:
         for item in found:
@@ -109,24 +112,25 @@ class _Prints:
         if mark == INIT:
             self.in_init.add(who)
         elif mark == QUOTE:
-            self.quoted.add(who)
+            self.quoted[who] = item.offset
         elif mark == UNQUOTE:
-            self.quoted.discard(who)
-        elif mark in (CHAIN, RAISED_FROM, LOGGED, IGNORED):
-            # A chain within a traceback that nobody minds is minded by nobody either.
-            if self.pending.get(who) != IGNORED or mark not in (CHAIN, RAISED_FROM):
-                self.pending[who] = mark
-        else:
+            self.quoted.pop(who, None)
+        elif mark == OVERFLOW:
             self.kept.append(item)
+        elif who not in self.pending or mark not in (CHAIN, RAISED_FROM):
+            # A chain within a traceback that nobody minds does not make it count.
+            self.pending[who] = item
 
     def _error(self, item: Found, mark: str) -> None:
         event, who = event_of(item), _who(item)
-        if who in self.quoted:
+        if item.offset - self.quoted.get(who, -_MOST_TRACEBACK) < _MOST_TRACEBACK:
             return
-        said = self.pending.pop(who, "")
+        told = self.pending.pop(who, None)
+        said = "" if told is None or item.offset - told.offset > _MOST_TRACEBACK else mark_of(told)
         before = self.last.get(who)
-        if said == IGNORED:
-            event.error_role = "noise"
+        followed = said in (CHAIN, RAISED_FROM) and before is not None and mark_of(before) == IGNORED
+        if said == IGNORED or followed:
+            item.mark = f"{IGNORED}@{writer_of(item)}"
             self.last[who] = item
             return  # in effect nothing happened
         if (
@@ -204,7 +208,7 @@ def _last_of(kept: Sequence[Found], item: Found, kind: str) -> Found | None:
 def _says_the_same(first: TrainingEvent, again: TrainingEvent) -> bool:
     """Whether the words of one stand within those of the other: a wrapper repeats what it wraps."""
     one, other = _core(first.error), _core(again.error)
-    return bool(one) and bool(other) and one != other and (one in other or other in one)
+    return bool(one) and bool(other) and first.error != again.error and (one in other or other in one)
 
 
 def _is_told_twice(first: Found, again: Found) -> bool:

@@ -104,8 +104,10 @@ class Rule:
     tells: bool = True
 
     def signatures(self) -> tuple[bytes, ...]:
-        """The patterns of the scan."""
-        return tuple(literal(words) for words in self.scan or self.words)
+        """The patterns of the scan. The last line of what is scanned comes without its newline."""
+        words = self.scan or self.words
+        last = (literal(text[:-1]) + rb"$" for text in words if text.endswith(b"\n"))
+        return (*(literal(text) for text in words), *last)
 
 
 def whole(printed: bytes | None) -> int | None:

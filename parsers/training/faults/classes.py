@@ -53,6 +53,8 @@ _BY_TYPE: Final[dict[bytes, tuple[str, str]]] = {
     b"CancelledError": ("teardown", "teardown"),
     b"GeneratorExit": ("teardown", "teardown"),
 }
+# Classes that a name alone decides; only how a process ended stands in the text.
+_OF_OTHERS: Final = frozenset({"teardown", "user_or_admin_cancel"})
 # A GPU runs out of memory for other reasons than its own process where others hold most of it.
 _MINE: Final = re.compile(rb"this process has ([\d.]{1,12}) ([KMG])iB memory in use")
 _OTHERS: Final = re.compile(rb"Process \d{1,9} has ([\d.]{1,12}) ([KMG])iB memory in use")
@@ -94,7 +96,7 @@ def class_of(name: bytes, text: bytes) -> tuple[str, str]:
     ('user_code_exception', 'root')
     """
     known = _BY_TYPE.get(name.rpartition(b".")[2])
-    if known is not None and known[0] in ("teardown", "user_or_admin_cancel"):
+    if known is not None and known[0] in _OF_OTHERS and name.rpartition(b".")[2] != b"ProcessExitedException":
         return known
     return class_of_text(name + b": " + text) or known or ("user_code_exception", "root")
 

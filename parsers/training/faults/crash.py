@@ -79,9 +79,10 @@ RULES: Final = (
             b"smashing detected",
         ),
         shape=re.compile(
-            rb"\A(?P<error>double free or corruption|corrupted (?:size vs\. prev_size|double-linked list)"
+            rb"\A(?P<error>(?:\*\*\* Error in `[^'\r\n]{1,200}': )?(?:double free or corruption"
+            rb"|corrupted (?:size vs\. prev_size|double-linked list)"
             rb"|malloc\(\): [a-z]"
-            rb"|free\(\): invalid|munmap_chunk\(\): |\*\*\* stack smashing detected \*\*\*)[^\r\n]{0,120}"
+            rb"|free\(\): invalid|munmap_chunk\(\): |\*\*\* stack smashing detected \*\*\*))[^\r\n]{0,120}"
         ),
         row=error("process_crash"),
         only="fault",
@@ -94,6 +95,12 @@ RULES: Final = (
             rb"|EDAC MC\d{1,3}: \d{1,9} UE [^\r\n]{1,200})"
         ),
         row=error("host_hardware"),
+        only="fault",
+    ),
+    Rule(
+        words=(b"Unexpected bus error encountered in worker",),
+        shape=re.compile(rb"(?P<error>Unexpected bus error encountered in worker[^\r\n]{0,120})"),
+        row=error("host_shm"),
         only="fault",
     ),
     Rule(

@@ -18,6 +18,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.training.faults.below import with_words_below
 from aftershock.parsers.training.faults.classes import class_of
 from aftershock.parsers.training.faults.talk import TALK_LEVELS, speaks_of
 from aftershock.parsers.training.marks import CHAIN, IGNORED, INIT, LOGGED, QUOTE, RAISED_FROM, REPRINT, UNQUOTE
@@ -45,8 +46,6 @@ _SHREDDED: Final = re.compile(
     rb"(?P<type>FileNotFoundError|PermissionError|ModuleNotFoundError|OSError)[^\r\n]{0,400}?"
     rb"(?P<text>\[Errno (?:2|5|13|28|116|122)\] [A-Z][^\r\n]{0,400})"
 )
-# Lines below an error of NCCL that belong to it: its code, ``Last error:``, and what that was.
-_MOST_BELOW: Final = 4
 _TRACEBACK: Final = b"Traceback (most recent call last)"
 
 
@@ -57,7 +56,7 @@ def _read(found: Match, said: Said) -> TrainingEvent | None:
         name = found["wrapped"]
     if speaks_of(said) or _is_prose(found, text):
         return None
-    error_class, role = class_of(name, _with_words_below(text, said))
+    error_class, role = class_of(name, with_words_below(text, said))
     error = found[0].strip()[:4096]
     return TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(error))
 
@@ -68,21 +67,6 @@ def _is_prose(found: Match, text: bytes) -> bool:
     if name in (b"Error", b"KeyboardInterrupt") and found["colon"]:
         return True
     return b"." not in name and text.startswith((b"Optional[", b"<class ", b"Type["))
-
-
-def _with_words_below(text: bytes, said: Said) -> bytes:
-    """The text of an exception; with the lines below where it begins there, or where NCCL tells there why."""
-    if text.strip() and b"NCCL" not in text:
-        return text
-    words = []
-    for line in said.below():
-        if line.startswith((b"Traceback", b"File ", b"During handling", b"Exception raised from")):
-            break
-        if line.strip():
-            words.append(line.strip())
-        if len(words) == (_MOST_BELOW if text.strip() else 1):
-            break
-    return b" ".join([text, *words])
 
 
 def _read_shredded(found: Match, said: Said) -> TrainingEvent | None:

@@ -16,7 +16,9 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.training.faults.below import with_words_below
 from aftershock.parsers.training.faults.classes import class_of_text
+from aftershock.parsers.training.faults.talk import speaks_of
 from aftershock.parsers.training.marks import ECHO
 from aftershock.parsers.training.rules import Match, Rule, Said, Told
 from aftershock.schemas.events import TrainingEvent
@@ -44,10 +46,9 @@ _WORDS: Final = (
         "nic_or_link",
         "root",
         re.compile(
-            rb"Got completion (?:from peer|with error)|Got CQE with error|Got async (?:fatal )?event|async fatal event"
-            rb"|marked as failed\. Initiating recovery|failed devices out of|NET/IB : .{0,80}(?:Port .{0,20}down"
-            rb"|port error)"
-            rb"|Call to ibv_\w{1,40} failed(?!.{0,60}(?:Cannot allocate|No such file|Function not))"
+            rb"Got completion (?:from peer|with error)|Got CQE with error|Got async (?:fatal )?event|async fatal "
+            rb"event|marked as failed\. Initiating recovery|failed devices out of|NET/IB : .{0,80}(?:Port .{0,20}down"
+            rb"|port error)|Call to ibv_\w{1,40} failed(?!.{0,60}(?:Cannot allocate|No such file|Function not))"
         ),
     ),
     ("host_shm", "root", re.compile(rb"/dev/shm|shared memory (?:segment|file)|failed to (?:extend|create shared)")),
@@ -61,9 +62,8 @@ _WORDS: Final = (
         "root",
         re.compile(
             rb"Duplicate GPU detected|Multiple Ranks are using the same GPU|has already checked in|Bootstrap : no "
-            rb"socket inter"
-            rb"face found|Invalid (?:config|NCCL_COMM_ID)|invalid (?:reduction|root|type|device count)|is not a "
-            rb"valid pointer"
+            rb"socket interface found|Invalid (?:config|NCCL_COMM_ID)|invalid (?:reduction|root|type|device count)"
+            rb"|is not a valid pointer"
         ),
     ),
     ("user_environment", "root", re.compile(rb"Mismatched NCCL version|NCCL version mismatch")),
@@ -72,9 +72,8 @@ _WORDS: Final = (
         "root",
         re.compile(
             rb"(?i)connect to .{0,120}(?:refused|timed out|unreachable|no route|exceeded)|bootstrap.{0,80}(?:failed"
-            rb"|timed? ?out)"
-            rb"|could not resolve|getting address info|PollConnect to .{0,120}(?:refused|timed out|unreachable|no "
-            rb"route)"
+            rb"|timed? ?out)|could not resolve|getting address info|PollConnect to .{0,120}(?:refused|timed out"
+            rb"|unreachable|no route)"
         ),
     ),
     (
@@ -82,12 +81,10 @@ _WORDS: Final = (
         "symptom",
         re.compile(
             rb"[Cc]onnection (?:was )?closed by (?:remote )?peer|Connection reset by peer|Broken pipe|retcode \d"
-            rb"|remote process"
-            rb" exited|Failed to execute operation|\[(?:Proxy|Service) (?:Service|thread|Progress)|socketProgress"
-            rb"|socket pr"
-            rb"ogress error|Call to (?:recv|send|connect) .{0,120}failed|Error encountered progressing|Socket recv "
-            rb"failed|peer "
-            rb"closed|communicator encountered a fatal error|is in abort state|unexpected socket state"
+            rb"|remote process exited|Failed to execute operation|\[(?:Proxy|Service) (?:Service|thread|Progress)"
+            rb"|socketProgress|socket progress error|Call to (?:recv|send|connect) .{0,120}failed|Error encountered "
+            rb"progressing|Socket recv failed|peer closed|communicator encountered a fatal error|is in abort state"
+            rb"|unexpected socket state"
         ),
     ),
 )
@@ -119,7 +116,23 @@ def _read_return(found: Match, _said: Said) -> Told:
     return Told(row, None, ECHO)
 
 
+def _read_error(found: Match, said: Said) -> TrainingEvent | None:
+    """An error that NCCL returned, as PyTorch tells of it: what it was stands below."""
+    if speaks_of(said, found.start("error")):
+        return None
+    known = class_of_text(with_words_below(found["error"], said)) or ("peer_exit", "symptom")
+    row = TrainingEvent(kind="error", error_class=known[0], error_role=known[1])
+    row.error = text_of(found["error"]).strip()
+    return row
+
+
 RULES: Final = (
+    Rule(
+        words=(b"NCCL error in: ", b"NCCL Error "),
+        shape=re.compile(rb"(?P<error>NCCL [Ee]rror (?:in: |\d:)[^\r\n]{1,600})"),
+        row=_read_error,
+        only="fault",
+    ),
     Rule(
         words=(b"CCL WARN ", b"CCL++ WARN "),
         shape=_WARN,
@@ -128,7 +141,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"CCL INFO ",),
-        scan=tuple(b" -> %d\n" % code for code in range(1, 8)),
+        scan=tuple(b" -> %d%b" % (code, end) for code in range(1, 8) for end in (b"\n", b" [")),
         shape=_RETURN,
         row=_read_return,
         only="fault",

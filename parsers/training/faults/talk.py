@@ -12,16 +12,13 @@ TALK_LEVELS: Final = frozenset({"DEBUG", "INFO", "WARNING", "WARN", "NOTICE", "T
 # Words of a sentence before the words of an error.
 _SENTENCE: Final = re.compile(
     rb"(?i)\b(?:if|when|whenever|see|avoids?|prevent\w*|fix(?:es|ed)?|such as|like|e\.g|example|may|might|could"
-    rb"|can(?!')"
-    rb"|should|known|handle\w*|catch\w*|docs?|faq|troubleshoot\w*|help|echo|printf?|grep|expect\w*|raise[sd]?|assert\w*"
-    rb"|usage|default|retry)\b"
-    rb"|[\"'`{(]\Z|#"
+    rb"|can(?!')|should|known|handle\w*|catch\w*|docs?|faq|troubleshoot\w*|help|echo|printf?|grep|expect\w*"
+    rb"|raise[sd]?|assert\w*|usage|default|retry)\b|[\"'`{(]\Z|#"
 )
 # What is said of an error that is not the end.
 SURVIVED: Final = re.compile(
     rb"(?i)\b(?:re-?trying|will (?:be )?re-?tr(?:y|ied)|retry (?:in|after|attempt)|re-?try \d{1,4}(?:/|\b)|attempt "
-    rb"\d{1,4} ?/|"
-    rb"trying again|will continue|continuing|ignoring|ignored|skipping|falling back|not fatal|non-fatal)\b"
+    rb"\d{1,4} ?/|trying again|will continue|continuing|ignoring|ignored|skipping|falling back|not fatal|non-fatal)\b"
 )
 # Quotes; an apostrophe stands between letters.
 _QUOTE: Final = re.compile(rb"[\"'`](?!\w)|(?<!\w)[\"'`]")

@@ -78,6 +78,13 @@ def _read_any(error_class: str, role: str = "symptom") -> Callable[[Match, Said]
     return read
 
 
+def _read_socket(found: Match, said: Said) -> TrainingEvent | None:
+    """A store that cannot be reached. What is tried again is a warning."""
+    if said.prefix.level not in ("E", "F", "ERROR"):
+        return None
+    return _row("rendezvous_failure", "root", found["error"], said)
+
+
 def _read_echo(found: Match, said: Said) -> Told:
     return Told(_row("collective_timeout", "symptom", found["error"], said), None, ECHO)
 
@@ -145,6 +152,15 @@ RULES: Final = (
             rb"[^\r\n]{0,400})"
         ),
         row=_read_echo,
+        only="fault",
+    ),
+    Rule(
+        words=(b"The client socket has ", b"The server socket has failed", b"Gloo connectFullMesh failed with"),
+        shape=re.compile(
+            rb"\A(?P<error>(?:\[c10d\] )?(?:The client socket has (?:timed out after|failed to connect to)"
+            rb"|The server socket has failed to|Gloo connectFullMesh failed with)[^\r\n]{1,400})"
+        ),
+        row=_read_socket,
         only="fault",
     ),
     Rule(

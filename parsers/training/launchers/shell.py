@@ -97,15 +97,25 @@ RULES: Final = (
         tells=False,
     ),
     Rule(
-        words=(b": command not found", b": No such file or directory", b": Permission denied", b": unbound variable"),
-        scan=(b": command not found", b": No such file or dir", b": Permission denied", b": unbound variable"),
+        words=(
+            b": command not found",
+            b": No such file or directory",
+            b": Permission denied",
+            b": unbound variable",
+            b": not found",
+        ),
+        scan=(
+            b": command not found",
+            b": No such file or dir",
+            b": Permission denied",
+            b": unbound variable",
+            b": not found\n",
+        ),
         shape=re.compile(
             rb"\A(?P<error>(?:slurmstepd: error: execve\(\): [^\r\n:]{1,300}|(?:[\w./-]{0,60}\b(?:ba|z|da)?sh"
-            rb"|/[\w./-]{1,200})(?: ?:"
-            rb" line \d{1,7})?: [^\r\n:]{1,300}): "
-            rb"(?:(?P<command>command not found)|(?P<path>No such file or directory)|(?P<closed>Permission denied)"
-            rb"|(?P<unset>unbo"
-            rb"und variable)))"
+            rb"|/[\w./-]{1,200})(?: ?: line"
+            rb" \d{1,7}|: \d{1,7})?: [^\r\n:]{1,300}): (?:(?P<command>(?:command )?not found)"
+            rb"|(?P<path>No such file or directory)|(?P<closed>Permission denied)|(?P<unset>unbound variable)))"
         ),
         row=_read_command,
         only="slurm",

@@ -116,8 +116,12 @@ RULES: Final = (
         only="slurm",
     ),
     Rule(
-        words=(b"oom_kill event", b"oom-kill event"),
-        shape=re.compile(rb"(?P<error>Detected \d{1,9} oom[_-]kill event[^\r\n]{0,300})"),
+        words=(b"oom_kill event", b"oom-kill event", b"xceeded job memory limit", b" exceeded memory limit ("),
+        shape=re.compile(
+            rb"(?P<error>Detected \d{1,9} oom[_-]kill event[^\r\n]{0,300}|slurmstepd: error: (?:Exceeded job memory "
+            rb"limit"
+            rb"|(?:Step|Job) [\w.]{1,40} exceeded (?:virtual )?memory limit \()[^\r\n]{0,200})"
+        ),
         row=error("host_oom"),
         mark=CONFIRMED,
         only="slurm",
@@ -152,11 +156,15 @@ RULES: Final = (
             b"Task launch for ",
             b"Application launch failed",
             b"spank plugin stack",
+            b" launch failed: ",
+            b"Unable to allocate resources: ",
+            b"Batch job submission failed: ",
         ),
         shape=re.compile(
             rb"(?P<error>(?:Unable to create step for job|Task launch for (?:StepId=)?[\w.+]{1,40} failed on node"
-            rb"|Application la"
-            rb"unch failed|Failed to invoke spank plugin stack)[^\r\n]{0,200})"
+            rb"|Application launch failed|Failed to invoke spank plugin stack|srun: error: task [\d,-]{1,80} launch "
+            rb"failed: "
+            rb"|(?:Unable to allocate resources|Batch job submission failed): )[^\r\n]{0,200})"
         ),
         row=error("launcher_or_container"),
         only="slurm",
