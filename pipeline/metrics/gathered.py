@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,23 +11,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aftershock.parsers.prometheus.columns import NAME, Labels, SeriesBatch
-from aftershock.pipeline.metrics.identity import Subject, Subjects
+from aftershock.pipeline.metrics.identity import HOST_LABELS, PCI_LABELS, UUID_LABELS, Subject, Subjects
+from aftershock.pipeline.metrics.window_join import Floats, Ints
 from aftershock.schemas.ids import stable_id
 
 # What tells two replicas of one server apart, and nothing else.
 _REPLICA_LABELS: Final = frozenset({"replica", "prometheus_replica", "__replica__", "prometheus"})
+# What names a host or GPU, or whoever watched it: series that differ in nothing else are of one kin.
+_NAMING: Final = frozenset(
+    {*HOST_LABELS, *UUID_LABELS, *PCI_LABELS, *_REPLICA_LABELS}
+    | {"pod", "pod_name", "container", "container_name", "serial", "serial_number", "job_id", "address", "endpoint"}
+)
+# A replica fills in for another where that has nothing for as many of its own intervals.
+_GAP: Final = 3.0
 
 Spans = tuple[tuple[int, int], ...]
+_Piece = tuple[int, int, Ints, Floats]
 
 
 @dataclass(frozen=True)
 class Known:
-    """A series: its id, the name of its metric, its labels without those of replicas, and what it is about."""
+    """A series: its id, the name of its metric, its labels without those of replicas, and what it is about.
+
+    kin: the same for the like of it on other hosts. replica: which of several servers scraped it.
+    """
 
     series_id: str
     metric: str
     labels: Labels
     subject: Subject
+    kin: str = ""
+    replica: str = ""
+
+
+def known_of(labels: Labels, subjects: Subjects, time: int = 0) -> Known:
+    """A series by its labels, as it was at a time (milliseconds)."""
+    kept = tuple((name, value) for name, value in labels if name not in _REPLICA_LABELS)
+    values = dict(kept)
+    return Known(
+        stable_id("series", *(word for pair in kept for word in pair)),
+        values.get(NAME, ""),
+        kept,
+        subjects.of(values, time * 1000),
+        stable_id("kin", *(word for pair in kept if pair[0] not in _NAMING for word in pair)),
+        "|".join(value for name, value in labels if name in _REPLICA_LABELS),
+    )
 
 
 @dataclass
@@ -36,68 +65,91 @@ class Gathered:
     wanted: Mapping[str, Spans]
     everything: bool = False
     series: list[Known] = field(default_factory=list)
-    unmatched: int = 0
     _number: dict[str, int] = field(default_factory=dict)
     _of_labels: dict[Labels, Known] = field(default_factory=dict)
-    _pieces: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = field(default_factory=list)
+    _replicas: dict[tuple[str, str], int] = field(default_factory=dict)
+    _pieces: list[_Piece] = field(default_factory=list)
 
-    def known(self, labels: Labels, subjects: Subjects) -> Known:
+    def known(self, labels: Labels, subjects: Subjects, time: int = 0) -> Known:
         """A series by its labels. Equal series of two replicas are one."""
         known = self._of_labels.get(labels)
         if known is None:
-            kept = tuple((name, value) for name, value in labels if name not in _REPLICA_LABELS)
-            values = dict(kept)
-            subject = subjects.of(values)
-            flat = [word for pair in kept for word in pair]
-            known = Known(stable_id("series", *flat), values.get(NAME, ""), kept, subject)
-            self._of_labels[labels] = known
-            self.unmatched += subject.host is None
+            known = self._of_labels[labels] = known_of(labels, subjects, time)
         return known
 
-    def add(self, batch: SeriesBatch, known: Sequence[Known]) -> None:
-        """Keep of a batch what is wanted. ``known``: its series, in their order."""
+    def add(self, batch: SeriesBatch, known: Sequence[Known], source: str = "") -> None:
+        """Keep of a batch what is wanted. ``known``: its series, in their order. ``source``: where it was read."""
         for at, one in enumerate(known):
             spans = self.wanted.get(one.subject.host or "")
             if spans is None and not self.everything:
                 continue
             begin, end = int(batch.begins[at]), int(batch.begins[at + 1])
             times = batch.times[begin:end]
-            keep = np.ones(len(times), bool) if self.everything else _inside(times, spans or ())
+            keep = np.ones(len(times), bool) if self.everything else inside(times, spans or ())
             if not keep.any():
                 continue
             number = self._number.get(one.series_id)
             if number is None:
                 number = self._number[one.series_id] = len(self.series)
                 self.series.append(one)
-            kept = times[keep]
-            self._pieces.append((np.full(len(kept), number, np.int64), kept, batch.values[begin:end][keep]))
+            replica = self._replicas.setdefault((one.replica, source), len(self._replicas))
+            self._pieces.append((number, replica, times[keep], batch.values[begin:end][keep]))
 
     def batch(self) -> SeriesBatch:
-        """Everything that was kept, sorted by series id and time, equal times once; ``series`` is in that order."""
+        """Everything that was kept, sorted by series id and time, once; ``series`` is in that order."""
         order = sorted(range(len(self.series)), key=lambda number: self.series[number].series_id)
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
+        pieces: dict[int, list[_Piece]] = defaultdict(list)
+        for piece in self._pieces:
+            pieces[piece[0]].append(piece)
+        self._pieces = []
+        merged = [_merged(pieces[number]) for number in order]
         self.series = [self.series[number] for number in order]
         self._number = {one.series_id: number for number, one in enumerate(self.series)}
-        if not self._pieces:
-            nothing = np.zeros(0, np.int64)
-            return SeriesBatch((), np.zeros(1, np.int64), nothing, np.zeros(0))
-        number = place[np.concatenate([piece[0] for piece in self._pieces])]
-        times = np.concatenate([piece[1] for piece in self._pieces])
-        values = np.concatenate([piece[2] for piece in self._pieces])
-        self._pieces = []
-        by = np.lexsort((times, number))
-        number, times, values = number[by], times[by], values[by]
-        first = np.ones(len(times), bool)
-        first[1:] = (number[1:] != number[:-1]) | (times[1:] != times[:-1])
-        number, times, values = number[first], times[first], values[first]
-        begins = np.searchsorted(number, np.arange(len(self.series) + 1)).astype(np.int64)
+        begins = np.cumsum([0, *(len(times) for times, _ in merged)]).astype(np.int64)
+        times = np.concatenate([np.zeros(0, np.int64), *(piece[0] for piece in merged)])
+        values = np.concatenate([np.zeros(0), *(piece[1] for piece in merged)])
         return SeriesBatch([one.labels for one in self.series], begins, times, values)
 
 
-def _inside(times: NDArray[np.int64], spans: Spans) -> NDArray[np.bool_]:
+def _merged(pieces: Sequence[_Piece]) -> tuple[Ints, Floats]:
+    """The samples of one series in the order of time, equal times once.
+
+    Of several replicas the one that saw most is kept, and the others where it has a gap: two that scrape in turns
+    would double what was measured, and make resets of counters.
+    """
+    by_replica: dict[int, list[_Piece]] = defaultdict(list)
+    for piece in pieces:
+        by_replica[piece[1]].append(piece)
+    sorted_ones = [_in_order(own) for own in by_replica.values()]
+    sorted_ones.sort(key=lambda one: -len(one[0]))
+    times, values = sorted_ones[0]
+    for others, their_values in sorted_ones[1:]:
+        usual = float(np.median(np.diff(times))) if len(times) > 2 else 0.0
+        after = np.searchsorted(times, others, side="right")
+        padded = np.concatenate(([-(1 << 62)], times, [1 << 62]))
+        # Samples in a gap, and not so near to its edges that they are the other's own.
+        near = np.minimum(others - padded[after], padded[after + 1] - others)
+        fills = (padded[after + 1] - padded[after] > _GAP * usual) & (near > usual / 2)
+        times, values = _in_order([(0, 0, times, values), (0, 0, others[fills], their_values[fills])])
+    return times, values
+
+
+def _in_order(pieces: Sequence[_Piece]) -> tuple[Ints, Floats]:
+    times = np.concatenate([piece[2] for piece in pieces])
+    values = np.concatenate([piece[3] for piece in pieces])
+    order = np.argsort(times, kind="stable")
+    times, values = times[order], values[order]
+    first = np.ones(len(times), bool)
+    first[1:] = times[1:] != times[:-1]
+    return times[first], values[first]
+
+
+def inside(times: Ints, spans: Spans) -> NDArray[np.bool_]:
+    """Which times lie in any of the spans, which are sorted and apart from each other."""
+    if not spans:
+        return np.zeros(len(times), bool)
     begins = np.array([span[0] for span in spans], np.int64)
     ends = np.array([span[1] for span in spans], np.int64)
     at = np.searchsorted(begins, times, side="right") - 1
-    inside: NDArray[np.bool_] = (at >= 0) & (times < ends[np.maximum(at, 0)])
-    return inside
+    found: NDArray[np.bool_] = (at >= 0) & (times < ends[np.maximum(at, 0)])
+    return found

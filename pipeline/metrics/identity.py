@@ -2,84 +2,148 @@
 
 A GPU is known by its UUID, else by host and PCI address, else by host and index, which is less sure: indexes change
 when a GPU drops out. The host is the first label that names a host which other records know; ``instance`` is the last
-resort, and the name of an exporter's own pod is none.
+resort, and the name of an exporter's own pod is none. What stood in a place may change: identity holds at a time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aftershock.parsers.hosts import HostNames
+from aftershock.parsers.prometheus.columns import NAME
 from aftershock.schemas.topology import Gpu
 
 # In this order: what names a machine before what names whoever was asked.
-_HOST_LABELS: Final = (
+HOST_LABELS: Final = (
     *("Hostname", "hostname", "node", "nodename", "kubernetes_node", "node_name", "host", "exported_host"),
     *("exported_hostname", "exported_node", "exported_instance", "instance"),
 )
-_UUID_LABELS: Final = ("UUID", "gpu_uuid", "uuid", "GPU_UUID", "gpuuuid")
-_PCI_LABELS: Final = ("pci_bus_id", "pci_bus", "pci", "bus_id", "pci_address", "gpu_pci_bus_id")
+UUID_LABELS: Final = ("UUID", "gpu_uuid", "uuid", "GPU_UUID", "gpuuuid")
+PCI_LABELS: Final = ("pci_bus_id", "pci_bus", "pci", "bus_id", "pci_address", "gpu_pci_bus_id")
 _INDEX_LABELS: Final = ("gpu_index", "gpu", "minor_number", "gpu_id", "GPU_I_ID", "index")
 _PORT: Final = re.compile(r":\d{1,5}\Z")
 _PCI: Final = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?\Z")
+# An exporter in a cluster of Kubernetes calls its own pod a host.
+_POD: Final = re.compile(r"(?:exporter|all-smi|dcgm|telegraf|agent)(?:-[a-z0-9]{5,10})?-[a-z0-9]{5}\Z")
 _NO_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1", ""})
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What a series is about. ``how``: what the GPU was told by; null for a series of the whole host."""
+    """What a series is about.
+
+    how: what the GPU was told by; null for a series of the whole host. An index alone is not sure.
+    matched: whether other records know the host.
+    in_turn: the GPUs that stood in its place one after another, (from, until, UUID) in microseconds; empty if the same
+        one always did.
+    """
 
     host: str | None
     gpu_uuid: str | None = None
     gpu_index: int | None = None
     pci: str | None = None
     how: str | None = None
+    matched: bool = False
+    in_turn: tuple[tuple[int, int, str], ...] = ()
+
+    def uuid_at(self, time: int) -> str | None:
+        """The GPU that it was about at a time."""
+        if self.gpu_uuid or not self.in_turn:
+            return self.gpu_uuid
+        return next((uuid for begin, end, uuid in self.in_turn if begin <= time < end), None)
 
 
 class Subjects:
-    """Finds the subject of labels, with what a run knows of its hosts and GPUs."""
+    """Finds the subject of labels, with what a run knows of its hosts and GPUs.
 
-    def __init__(self, names: HostNames, hosts: Iterable[str], gpus: Iterable[Gpu]) -> None:
+    named: host at an address, from series that name both (``node_uname_info``).
+    """
+
+    def __init__(
+        self, names: HostNames, hosts: Iterable[str], gpus: Iterable[Gpu], named: Mapping[str, str] | None = None
+    ) -> None:
         self._names = names
         self._known = frozenset(hosts)
-        self._by_uuid: dict[str, Gpu] = {}
-        self._by_pci: dict[tuple[str, str], Gpu] = {}
-        self._by_index: dict[tuple[str, int], Gpu] = {}
+        self._named = dict(named or {})
+        self._by_uuid: dict[str, list[Gpu]] = defaultdict(list)
+        self._by_pci: dict[tuple[str, str], list[Gpu]] = defaultdict(list)
+        self._by_index: dict[tuple[str, int], list[Gpu]] = defaultdict(list)
         for gpu in gpus:
             if gpu.gpu_uuid:
-                self._by_uuid[gpu.gpu_uuid] = gpu
+                self._by_uuid[gpu.gpu_uuid].append(gpu)
             if gpu.host and gpu.pci:
-                self._by_pci[gpu.host, gpu.pci] = gpu
+                self._by_pci[gpu.host, gpu.pci].append(gpu)
             if gpu.host and gpu.gpu_index is not None:
-                self._by_index[gpu.host, gpu.gpu_index] = gpu
+                self._by_index[gpu.host, gpu.gpu_index].append(gpu)
 
-    def of(self, labels: Mapping[str, str]) -> Subject:
-        """Host and GPU of a series."""
-        uuid = next((labels[name] for name in _UUID_LABELS if labels.get(name, "").startswith(("GPU-", "MIG-"))), None)
-        pci = next((address for name in _PCI_LABELS if (address := pci_of(labels.get(name, "")))), None)
-        index = next((int(labels[name]) for name in _INDEX_LABELS if labels.get(name, "").isdigit()), None)
-        known = self._by_uuid.get(uuid or "")
-        host = known.host if known is not None and known.host else self._host(labels)
+    def of(self, labels: Mapping[str, str], time: int = 0) -> Subject:
+        """Host and GPU of a series, which was seen at a time (microseconds)."""
+        uuid = next((labels[name] for name in UUID_LABELS if labels.get(name, "").startswith(("GPU-", "MIG-"))), None)
+        pci = next((address for name in PCI_LABELS if (address := pci_of(labels.get(name, "")))), None)
+        index = next((int(labels[name]) for name in _INDEX_LABELS if labels.get(name, "").isdecimal()), None)
         how = "uuid" if uuid else "pci" if pci else "index" if index is not None else None
-        gpu = known
-        if gpu is None and host and not uuid:
-            gpu = (
-                self._by_pci.get((host, pci or ""))
-                if pci
-                else self._by_index.get((host, -1 if index is None else index))
-            )
-        if gpu is not None:
-            uuid, pci = uuid or gpu.gpu_uuid, pci or gpu.pci
-            index = gpu.gpu_index if index is None else index
-        return Subject(host, uuid, index, pci, how)
+        host = self._host(labels)
+        slots: Sequence[Gpu] = ()
+        if uuid:
+            slots = self._by_uuid.get(uuid, ())
+            # A GPU may have stood in two hosts: the label tells which, if it names one of them.
+            places = [gpu for gpu in slots if gpu.host == host] or [gpu for gpu in slots if _holds(gpu, time)] or slots
+            host = next((gpu.host for gpu in places if gpu.host), host)
+            slots = [gpu for gpu in places if gpu.host == host]
+        elif host and pci:
+            slots = self._by_pci.get((host, pci), ())
+        elif host and index is not None:
+            slots = self._by_index.get((host, index), ())
+        return _subject(Subject(host, uuid, index, pci, how, host in self._known), slots)
 
     def _host(self, labels: Mapping[str, str]) -> str | None:
-        named = [self._names.of(_PORT.sub("", labels[name])) for name in _HOST_LABELS if labels.get(name)]
-        hosts = [host for host in named if host and host not in _NO_HOSTS]
+        named = [self._names.of(self._named.get(_PORT.sub("", labels.get("instance", ""))))]
+        named += [self._names.of(_PORT.sub("", labels[name])) for name in HOST_LABELS if labels.get(name)]
+        hosts = [host for host in named if host and host not in _NO_HOSTS and not _POD.search(host)]
         return next((host for host in hosts if host in self._known), hosts[0] if hosts else None)
+
+
+def named_by(labels: Mapping[str, str]) -> tuple[str, str] | None:
+    """Address and host of a series that names both. What else is scraped at that address is of the same machine."""
+    address = _PORT.sub("", labels.get("instance", ""))
+    if labels.get(NAME) != "node_uname_info" or address in _NO_HOSTS or not labels.get("nodename"):
+        return None
+    return address, labels["nodename"]
+
+
+def _holds(gpu: Gpu, time: int) -> bool:
+    return (gpu.valid_from is None or gpu.valid_from <= time) and (gpu.valid_to is None or time < gpu.valid_to)
+
+
+def _subject(told: Subject, slots: Sequence[Gpu]) -> Subject:
+    """What labels told, with what is known of the GPUs in that place."""
+    if not slots:
+        return told
+    uuids = sorted({gpu.gpu_uuid for gpu in slots if gpu.gpu_uuid})
+    addresses = {gpu.pci for gpu in slots if gpu.pci}
+    indexes = {gpu.gpu_index for gpu in slots if gpu.gpu_index is not None}
+    turns: tuple[tuple[int, int, str], ...] = ()
+    if told.gpu_uuid is None and len(uuids) > 1:
+        last = 1 << 62
+        turns = tuple(
+            sorted(
+                (gpu.valid_from or 0, last if gpu.valid_to is None else gpu.valid_to, gpu.gpu_uuid)
+                for gpu in slots
+                if gpu.gpu_uuid
+            )
+        )
+    return replace(
+        told,
+        gpu_uuid=told.gpu_uuid or (uuids[0] if len(uuids) == 1 else None),
+        # After a GPU dropped out the others have new indexes: an address that is known beats none, not another.
+        pci=told.pci or (next(iter(addresses)) if len(addresses) == 1 else None),
+        gpu_index=told.gpu_index if told.gpu_index is not None else next(iter(indexes)) if len(indexes) == 1 else None,
+        in_turn=turns,
+    )
 
 
 def pci_of(printed: str) -> str | None:

@@ -1,7 +1,7 @@
 """What the peers of a host did at the same moments: sums by minute, so that their number does not matter.
 
 Peers are the other hosts of the session that ran there. The phases of a job (a checkpoint, an evaluation) hit all of
-them at once and cancel out.
+them at once and cancel out. Like is compared with like: the GPU in the same place, the same mode of a CPU.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from aftershock.pipeline.metrics.rules import WindowRules
 from aftershock.pipeline.metrics.window_join import Grid
 
 BIN_MS: Final = 60_000
+# Fewer peers than this show nothing of what is usual.
+_LEAST: Final = 3
 
 
 @dataclass
@@ -31,7 +33,7 @@ class _Sums:
 
 @dataclass
 class Peers:
-    """Sums over the peers of each event, by metric and minute of its window."""
+    """Sums over the peers of each event, by kin and minute of its window."""
 
     asked: Sequence[Asked]
     rules: WindowRules
@@ -68,22 +70,25 @@ class Peers:
                     continue
                 minute = (grid.times[first:last] - begin) // BIN_MS
                 values = grid.values[first:last]
-                sums = self._sums.get((number, one.metric))
+                sums = self._sums.get((number, one.kin))
                 if sums is None:
-                    sums = self._sums[number, one.metric] = _Sums(np.zeros(bins), np.zeros(bins), np.zeros(bins))
-                sums.count += np.bincount(minute, minlength=bins)
-                sums.total += np.bincount(minute, values, minlength=bins)
-                sums.squares += np.bincount(minute, values * values, minlength=bins)
+                    sums = self._sums[number, one.kin] = _Sums(np.zeros(bins), np.zeros(bins), np.zeros(bins))
+                # Each peer counts once a minute, however often it was scraped.
+                times = np.bincount(minute, minlength=bins)
+                some = np.maximum(times, 1)
+                sums.count += times > 0
+                sums.total += np.bincount(minute, values, minlength=bins) / some
+                sums.squares += np.bincount(minute, values * values, minlength=bins) / some
 
-    def z_at(self, number: int, metric: str, time: int, value: float) -> float | None:
+    def z_at(self, number: int, kin: str, time: int, value: float) -> float | None:
         """How far a value lies from those of the peers in the minute of a time, in their deviations."""
-        sums = self._sums.get((number, metric))
+        sums = self._sums.get((number, kin))
         if sums is None:
             return None
         begin, bins = self.bins(self.asked[number])
         minute = min(max((time - begin) // BIN_MS, 0), bins - 1)
         count = sums.count[minute]
-        if count < 3:
+        if count < _LEAST:
             return None
         mean = sums.total[minute] / count
         spread = max(0.0, sums.squares[minute] / count - mean * mean) ** 0.5
