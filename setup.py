@@ -49,6 +49,7 @@ setup(
         "xxhash>=3.4,<4",
         "cramjam>=2.8,<3",
         "google-crc32c>=1.5,<2",
+        "urllib3>=2.6,<3",
         "networkx>=3.2,<4",
         "click>=8.1,<9",
         "rich>=13,<16",

@@ -93,6 +93,7 @@ _year = click.option(
     help="Replace names by pseudonyms made with the key in this file, to give the result away.",
 )
 @click.option("--hide", help="Which names: users, hosts, paths, serials (comma-separated; all of them if not given).")
+@click.option("--dry-run", is_flag=True, help="Write nothing; print what the server in [prometheus] would be asked.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--verbose", is_flag=True, help="Print tracebacks and the messages of the engine.")
 @click.pass_context

@@ -34,5 +34,5 @@ def _redraw(ended: threading.Event, began: float) -> None:
         seconds = time.monotonic() - began
         done = tally.bytes_read()
         text = f"reading  {done / 1e6:,.0f} MB  {done / 1e6 / max(seconds, 0.1):,.0f} MB/s  {seconds:.0f} s"
-        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.write(f"\r\x1b[K{tally.said() or text}")
         sys.stderr.flush()

@@ -69,6 +69,9 @@ def run_and_report(inputs: Sequence[str], given: Mapping[str, Any], ours: Sequen
         except RunFailed as error:
             click.echo(f"aftershock: failed: {printable(str(error))}", err=True)
             return FAILED
+    if options.dry_run:
+        click.echo("\n".join(map(printable, result.plan.splitlines())))
+        return DONE
     if not options.quiet:
         from aftershock.summary import summarise  # noqa: PLC0415
 

@@ -25,13 +25,14 @@ from aftershock.pipeline.config_values import (
     number,
     path_rule,
     text_value,
-    url,
     year,
     zone,
 )
 from aftershock.pipeline.exclusion_rules import CHECKS as _EXCLUSIONS
 from aftershock.pipeline.exclusion_rules import ExclusionRules
 from aftershock.pipeline.globs import glob_pattern
+from aftershock.pipeline.metrics.live_rules import CHECKS as _PROMETHEUS
+from aftershock.pipeline.metrics.live_rules import PrometheusConfig
 from aftershock.pipeline.metrics.rules import CHECKS as _WINDOWS
 from aftershock.pipeline.metrics.rules import WindowRules
 from aftershock.pipeline.retry_rules import CHECKS as _CHAINS
@@ -95,13 +96,6 @@ class SourceConfig:
 
 
 @dataclass(frozen=True)
-class PrometheusConfig:
-    """``[prometheus]``: where the history of metrics can be asked for."""
-
-    url: str | None = None
-
-
-@dataclass(frozen=True)
 class Config:
     """The whole configuration. ``Config()`` is that of a run without a file.
 
@@ -117,7 +111,7 @@ class Config:
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
     windows: WindowRules = field(default_factory=WindowRules)
     sources: tuple[SourceConfig, ...] = ()
-    prometheus: PrometheusConfig = PrometheusConfig()
+    prometheus: PrometheusConfig = field(default_factory=PrometheusConfig)
     folder: str | None = None
     started_in: str = field(default_factory=os.getcwd)
 
@@ -196,7 +190,7 @@ class _Reader:
             exclusions=ExclusionRules(**self._section(document, "exclusions", _EXCLUSIONS)),
             windows=WindowRules(**self._section(document, "windows", _WINDOWS)),
             sources=tuple(self._sources(document)),
-            prometheus=PrometheusConfig(**self._section(document, "prometheus", {"url": url})),
+            prometheus=PrometheusConfig(**self._section(document, "prometheus", _PROMETHEUS)),
             folder=os.path.dirname(os.path.abspath(self._path)),
         )
 

@@ -116,13 +116,6 @@ def path_rule(group: str) -> Check:
     return check
 
 
-def url(value: Any) -> str:
-    given = text_value(value)
-    if not re.match(r"https?://[^/\s]", given):
-        raise Wrong(f'must begin with http:// or https://, not "{given}"')
-    return given
-
-
 def kind_of(value: Any) -> str:
     """What a value of TOML is called."""
     kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (

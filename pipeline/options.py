@@ -44,6 +44,7 @@ class RunOptions:
     beam_args: tuple[str, ...] = ()
     verbose: bool = False
     quiet: bool = False
+    dry_run: bool = False
     pseudonymise: str | None = None
     hide: tuple[str, ...] = ()
 

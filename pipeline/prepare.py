@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -47,10 +48,32 @@ def prepare(options: RunOptions) -> Prepared:
     out = Path(options.out)
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {options.out}: is a file, not a folder")
-    if (out / MANIFEST).exists() and not options.overwrite:
+    if (out / MANIFEST).exists() and not (options.overwrite or options.dry_run):
         raise UsageError(f"--out {options.out}: holds a result already; give --overwrite to replace it")
     leave_out = [path for path in (options.out, options.config, options.pseudonymise) if path]
+    leave_out += _live(options, config)
     return Prepared(options, config, expand(options.inputs, config, leave_out), key)
+
+
+def _live(options: RunOptions, config: Config) -> list[str]:
+    """Check what is needed to ask a live server. Returns what it leaves on the disk, which is no input."""
+    if config.prometheus.url is None:
+        if options.dry_run:
+            raise UsageError("--dry-run shows what a server of metrics would be asked: give url in [prometheus]")
+        return []
+    from aftershock.pipeline.metrics.live_access import BadAccess, access_of  # noqa: PLC0415 - few runs need it
+    from aftershock.pipeline.metrics.live_cache import cache_folder  # noqa: PLC0415
+
+    folder = config.folder or config.started_in
+    try:
+        access_of(config.prometheus, folder)
+    except BadAccess as error:
+        raise UsageError(str(error)) from error
+    secrets = config.prometheus.secret_files()
+    return [
+        str(cache_folder(config.prometheus.cache, folder, options.out)),
+        *(os.path.join(folder, path) for path in secrets),
+    ]
 
 
 def _key(options: RunOptions) -> Key | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -42,10 +43,14 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run: rows of each table, and the conditions of ``--fail-on`` that hold."""
+    """A finished run: rows of each table, and the conditions of ``--fail-on`` that hold.
+
+    plan: of a run that only shows what it would ask a live server, for people.
+    """
 
     rows: dict[str, int]
     conditions: tuple[str, ...]
+    plan: str = ""
 
 
 def run(prepared: Prepared) -> RunResult:
@@ -57,10 +62,13 @@ def run(prepared: Prepared) -> RunResult:
     options = prepared.options
     out = Path(options.out)
     staging = out / f".staging-{uuid.uuid4().hex[:12]}"
+    leaves_folder = out.exists() or not options.dry_run
     try:
         out.mkdir(parents=True, exist_ok=True)
         _run_pipeline(prepared, str(staging))
         _settle_training(prepared, staging)
+        if options.dry_run:
+            return RunResult({}, (), _plan_of_metrics(prepared, staging))
         _join_metrics(prepared, staging)
         manifest = _manifest(options, staging)
         if prepared.key is not None:
@@ -74,6 +82,9 @@ def run(prepared: Prepared) -> RunResult:
         raise RunFailed(_reason(error)) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+        if not leaves_folder:
+            with suppress(OSError):
+                out.rmdir()
     return RunResult(rows, _conditions(out, options, rows))
 
 
@@ -122,14 +133,30 @@ def _settle_training(prepared: Prepared, staging: Path) -> None:
 
 
 def _join_metrics(prepared: Prepared, staging: Path) -> None:
-    """What metrics showed around the events, if there are any among the inputs."""
+    """What metrics showed around the events, if there are any among the inputs or a server that has them."""
     options = prepared.options
     staged = Staged(staging, options.table_format)
     sources = metrics_among(staged, prepared.inputs.files)
-    if sources:
-        from aftershock.pipeline.metrics.step import join_metrics  # noqa: PLC0415 - some runs need it
+    if not sources and prepared.config.prometheus.url is None:
+        return
+    from aftershock.pipeline.metrics.step import gpus_in, join_metrics  # noqa: PLC0415 - some runs need it
 
-        join_metrics(staged, sources, prepared.config, all_samples=options.all_samples)
+    live = None
+    if prepared.config.prometheus.url is not None:
+        from aftershock.pipeline.metrics.live_step import LiveReading, names_of  # noqa: PLC0415
+
+        live = LiveReading(prepared.config, names_of(prepared.config, gpus_in(staged)), options.out)
+    join_metrics(staged, sources, prepared.config, live, all_samples=options.all_samples)
+
+
+def _plan_of_metrics(prepared: Prepared, staging: Path) -> str:
+    """What a live server would be asked about the events of this run."""
+    from aftershock.pipeline.metrics.live_step import dry_run_text, names_of  # noqa: PLC0415 - some runs need it
+    from aftershock.pipeline.metrics.step import asked_in, gpus_in  # noqa: PLC0415
+
+    staged = Staged(staging, prepared.options.table_format)
+    names = names_of(prepared.config, gpus_in(staged))
+    return dry_run_text(prepared.config, names, asked_in(staged), prepared.options.out)
 
 
 def _manifest(options: RunOptions, staging: Path) -> dict[str, Any]:

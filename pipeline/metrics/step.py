@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,37 +29,55 @@ from aftershock.pipeline.metrics.rules import WindowRules
 from aftershock.pipeline.metrics.sources import Pair, opened
 from aftershock.pipeline.training.staged import Staged
 from aftershock.schemas.metrics import Series
-from aftershock.schemas.provenance import Reject
+from aftershock.schemas.provenance import Reject, Source
 from aftershock.schemas.sessions import Session
 from aftershock.schemas.topology import Gpu, Host
+
+if TYPE_CHECKING:
+    from aftershock.pipeline.metrics.live_step import LiveReading
 
 _EVENTS: Final = ("gpu_errors", "node_events", "scheduler_events", "training_events")
 
 
-def join_metrics(staged: Staged, sources: Sequence[Pair], config: Config, *, all_samples: bool) -> None:
-    """Read the metrics among the inputs of a run and write ``series``, ``samples`` and ``evidence``."""
+def asked_in(staged: Staged) -> list[Asked]:
+    """The events of a run that metrics are asked about."""
+    return asked_of(_rows(staged, _EVENTS), cast("Iterator[Session]", _rows(staged, ("sessions",))))
+
+
+def gpus_in(staged: Staged) -> Iterator[Gpu]:
+    """The GPUs that a run knows."""
+    return cast("Iterator[Gpu]", _rows(staged, ("gpus",)))
+
+
+def join_metrics(
+    staged: Staged, sources: Sequence[Pair], config: Config, live: LiveReading | None = None, *, all_samples: bool
+) -> None:
+    """Read the metrics among the inputs of a run, and of a live server, and write what they showed of the events."""
     rules = config.windows
-    asked = asked_of(_rows(staged, _EVENTS), cast("Iterator[Session]", _rows(staged, ("sessions",))))
+    asked = asked_in(staged)
     hosts = {host.host for host in cast("Iterator[Host]", _rows(staged, ("hosts",))) if host.host}
     hosts |= {*config.cluster.hosts, *(one.host for one in asked), *(peer for one in asked for peer in one.peers)}
-    subjects = Subjects(HostNames(config.aliases), hosts, cast("Iterator[Gpu]", _rows(staged, ("gpus",))))
+    subjects = Subjects(HostNames(config.aliases), hosts, gpus_in(staged))
     wanted = _wanted(asked, rules)
     peers = Peers(asked, rules)
     gathered = Gathered(wanted, everything=all_samples)
     spans = None if all_samples else _merged(wanted)
     rejects: list[Reject] = []
     notes: dict[str, _Note] = {}
-    for file, fmt in sources:
-        note = notes[file.source] = _Note()
-        assert fmt.read_metrics is not None
-        for item in fmt.read_metrics(opened(file), Wanted(spans)):
+    for source, name, items in _readings(sources, Wanted(spans), asked, live):
+        note = notes[source] = _Note()
+        for item in items:
             if isinstance(item, Refused):
-                rejects.append(reject_of(file.source, fmt.name, item))
+                rejects.append(reject_of(source, name, item))
                 continue
             known = [gathered.known(labels, subjects) for labels in item.labels]
             note.take(item, known)
             gathered.add(item, known)
             _add_peers(item, known, peers)
+    if live is not None:
+        staged.append(
+            "sources", lean_batch([Source(source=live.source, format=live.name, note=live.note())], "sources")
+        )
     batch = gathered.batch()
     counters = np.array([is_counter(one.metric) for one in gathered.series], bool)
     rows = evidence_of(asked, gathered.series, cleaned(batch, counters), peers, rules)
@@ -69,6 +87,17 @@ def join_metrics(staged: Staged, sources: Sequence[Pair], config: Config, *, all
     if rejects:
         staged.append("rejects", lean_batch(rejects, "rejects"))
     _tell(staged, notes)
+
+
+def _readings(
+    sources: Sequence[Pair], wanted: Wanted, asked: Sequence[Asked], live: LiveReading | None
+) -> Iterator[tuple[str, str, Iterator[SeriesBatch | Refused]]]:
+    """Everything that gives samples: name, format, items."""
+    for file, fmt in sources:
+        assert fmt.read_metrics is not None
+        yield file.source, fmt.name, fmt.read_metrics(opened(file), wanted)
+    if live is not None:
+        yield live.source, live.name, live.items(asked)
 
 
 class _Note:
