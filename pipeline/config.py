@@ -31,15 +31,19 @@ from aftershock.pipeline.config_values import (
 from aftershock.pipeline.exclusion_rules import CHECKS as _EXCLUSIONS
 from aftershock.pipeline.exclusion_rules import ExclusionRules
 from aftershock.pipeline.globs import glob_pattern
+from aftershock.pipeline.metrics.alarm_rules import CHECKS as _ALARMS
+from aftershock.pipeline.metrics.alarm_rules import AlarmRules
 from aftershock.pipeline.metrics.live_rules import CHECKS as _PROMETHEUS
 from aftershock.pipeline.metrics.live_rules import PrometheusConfig
 from aftershock.pipeline.metrics.rules import CHECKS as _WINDOWS
 from aftershock.pipeline.metrics.rules import WindowRules
+from aftershock.pipeline.metrics.storage_rules import CHECKS as _STORAGE
+from aftershock.pipeline.metrics.storage_rules import StorageConfig
 from aftershock.pipeline.retry_rules import CHECKS as _CHAINS
 from aftershock.pipeline.retry_rules import RetryRules
 from aftershock.pipeline.toml_lines import KeyPath, key_lines
 
-_SECTIONS: Final = ("cluster", "hosts", "storage", "chains", "exclusions", "windows", "sources", "prometheus")
+_SECTIONS: Final = ("cluster", "hosts", "storage", "chains", "exclusions", "windows", "alarms", "sources", "prometheus")
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -59,14 +63,6 @@ class ClusterConfig:
     spare_hosts: tuple[str, ...] = ()
     gpus_per_host: int | None = None
     scrape_interval_s: float | None = None
-
-
-@dataclass(frozen=True)
-class StorageConfig:
-    """``[storage]``: what the storage can give, in bytes per second."""
-
-    read_bytes_per_s: float | None = None
-    write_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -106,10 +102,11 @@ class Config:
 
     cluster: ClusterConfig = ClusterConfig()
     aliases: Mapping[str, str] = field(default_factory=dict)
-    storage: StorageConfig = StorageConfig()
+    storage: StorageConfig = field(default_factory=StorageConfig)
     chains: RetryRules = field(default_factory=RetryRules)
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
     windows: WindowRules = field(default_factory=WindowRules)
+    alarms: AlarmRules = field(default_factory=AlarmRules)
     sources: tuple[SourceConfig, ...] = ()
     prometheus: PrometheusConfig = field(default_factory=PrometheusConfig)
     folder: str | None = None
@@ -189,6 +186,7 @@ class _Reader:
             chains=RetryRules(**self._section(document, "chains", _CHAINS)),
             exclusions=ExclusionRules(**self._section(document, "exclusions", _EXCLUSIONS)),
             windows=WindowRules(**self._section(document, "windows", _WINDOWS)),
+            alarms=AlarmRules(**self._section(document, "alarms", _ALARMS)),
             sources=tuple(self._sources(document)),
             prometheus=PrometheusConfig(**self._section(document, "prometheus", _PROMETHEUS)),
             folder=os.path.dirname(os.path.abspath(self._path)),
@@ -282,7 +280,6 @@ _CLUSTER: Final[Mapping[str, Check]] = {
     "gpus_per_host": count,
     "scrape_interval_s": number,
 }
-_STORAGE: Final[Mapping[str, Check]] = {"read_bytes_per_s": number, "write_bytes_per_s": number}
 _SOURCE: Final[Mapping[str, Check]] = {
     "glob": text_value,
     "format": format_name,

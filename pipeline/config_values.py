@@ -53,6 +53,13 @@ def seconds(value: Any) -> float:
     return 0.0 if value == 0 and not isinstance(value, bool) else number(value)
 
 
+def share(value: Any) -> float:
+    """A part of a whole."""
+    if number(value) > 1:
+        raise Wrong(f"must be a share, at most 1, not {value}")
+    return float(value)
+
+
 def count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise Wrong(f"must be a whole number, not {kind_of(value)}")

@@ -62,6 +62,12 @@ def kinds_of(metrics: Sequence[str]) -> Ints:
     return np.array([kind_of(metric) for metric in metrics], np.int64)
 
 
+def is_value(values: Floats) -> NDArray[np.bool_]:
+    """Which samples are numbers that were measured: no markers, no other NaN, no infinities, no sentinels."""
+    found: NDArray[np.bool_] = np.isfinite(values) & ~np.isin(values, _SENTINELS)
+    return found
+
+
 def cleaned(batch: SeriesBatch, kinds: Ints) -> Grid:
     """The samples of a batch as numbers. ``kinds``: of each series.
 
@@ -70,7 +76,7 @@ def cleaned(batch: SeriesBatch, kinds: Ints) -> Grid:
     value that was collected once, are left out.
     """
     number = np.repeat(np.arange(len(batch.labels), dtype=np.int64), np.diff(batch.begins))
-    good = np.isfinite(batch.values) & ~np.isin(batch.values, _SENTINELS)
+    good = is_value(batch.values)
     number, times, values = number[good], batch.times[good], batch.values[good].astype(np.float64)
     again = np.zeros(len(number), bool)
     again[1:] = (number[1:] == number[:-1]) & (times[1:] <= times[:-1])

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from aftershock.pipeline.config import (
-    RetryRules,
     ClusterConfig,
     Config,
     ConfigError,
+    RetryRules,
     SourceConfig,
-    StorageConfig,
     load_config,
 )
+from aftershock.pipeline.metrics.storage_rules import StorageConfig
 from aftershock.pipeline.toml_lines import key_lines
 
 WHOLE = """\
@@ -122,7 +122,7 @@ def test_workers_get_it_whole(written):
         ('[clusters]\nname = "x"', '1: unknown key "clusters"; did you mean "cluster"?'),
         (
             "[x]",
-            '1: unknown key "x"; known are cluster, hosts, storage, chains, exclusions, windows, sources, prometheus',
+            '1: unknown key "x"; known are cluster, hosts, storage, chains, exclusions, windows, alarms, sources, prometheus',
         ),
         ('name = "x"', '1: unknown key "name"'),
         ('[[sources]]\nglob = "a"\n[[sources]]\nglob = "b"\nzone = "UTC"', '5: unknown key "zone" in [[sources]]; '),
