@@ -19,11 +19,11 @@ from urllib.parse import urlencode
 
 import numpy as np
 import orjson
-import zstandard
 
 from aftershock.parsers.formats import DocumentFormat, Refused
 from aftershock.parsers.prometheus.columns import MetricsSource, ReadColumns, SeriesBatch, Wanted
 from aftershock.parsers.registry import format_named
+from aftershock.parsers.streams import StreamError
 from aftershock.pipeline import tally
 from aftershock.pipeline.metrics.live_cache import Cache, passing_key
 from aftershock.pipeline.metrics.live_plan import Ask, Names, Window
@@ -240,7 +240,7 @@ class LiveMetrics:
         try:
             with self._cache.open(key) as stream:
                 found = labels_in(stream.read())
-        except (OSError, zstandard.ZstdError):
+        except (OSError, StreamError):
             found = frozenset()
         if not found or end > self._now - _SETTLED_MS:
             self._cache.drop(key)
@@ -270,7 +270,7 @@ class LiveMetrics:
                     return
                 self.counts.samples += len(batch.times)
                 yield batch
-        except (OSError, zstandard.ZstdError):
+        except (OSError, StreamError):
             good = False
             yield Refused(0, 0, f"{window.text()}: the answer was damaged on the disk; run again", b"")
         finally:

@@ -7,6 +7,7 @@ yet are not kept.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import time
 import uuid
@@ -17,7 +18,10 @@ from typing import BinaryIO, Final, cast
 
 import zstandard
 
+from aftershock.parsers.streams import decompressed
+
 _SUFFIX: Final = ".zst"
+_BUFFER: Final = 1 << 18
 # A hidden file older than this is nobody's any more.
 _LEFT_OVER_S: Final = 86_400
 
@@ -76,7 +80,7 @@ class Cache:
         def begin() -> Callable[[bytes], object]:
             _close(opened)
             raw = cast(BinaryIO, os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb"))
-            writer = zstandard.ZstdCompressor(level=1).stream_writer(raw, closefd=False)
+            writer = zstandard.ZstdCompressor(level=1, write_checksum=True).stream_writer(raw, closefd=False)
             opened.append((raw, writer))
             return writer.write
 
@@ -91,8 +95,23 @@ class Cache:
                 part.unlink()
 
     def open(self, key: str) -> BinaryIO:
-        """The answer as it came."""
-        return cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(open(self.path(key), "rb"), closefd=True))
+        """The answer as it came.
+
+        Reading from it raises ``StreamError`` where it is torn or damaged.
+        """
+        return _Kept(open(self.path(key), "rb"))
+
+
+class _Kept(io.BufferedReader):
+    """A decompressed stream that closes its file."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        super().__init__(cast(io.RawIOBase, decompressed(raw, "zstd")), _BUFFER)
+        self._file = raw
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
 
 
 def _close(opened: list[tuple[BinaryIO, zstandard.ZstdCompressionWriter]]) -> None:

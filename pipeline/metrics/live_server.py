@@ -21,7 +21,6 @@ import urllib3
 from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
-    IncompleteRead,
     LocationParseError,
     NewConnectionError,
     ProtocolError,
@@ -262,8 +261,6 @@ def _words(error: HTTPError, timeout_s: float) -> str:
         return f"no connection within {min(_CONNECT_S, timeout_s):g} s"
     if isinstance(error, NewConnectionError):
         return f"no connection: {str(error).rpartition(': ')[2][:_MOST_WORDS]}"
-    if isinstance(error, IncompleteRead):
-        return "the answer broke off in the middle"
     if isinstance(error, ProtocolError):
         return "the connection broke off before the answer was whole"
     return f"no answer: {type(error).__name__}"
