@@ -194,7 +194,7 @@ def without(spans: Iterable[Span], taken: Sequence[Span]) -> tuple[Span, ...]:
 def _short(host: str) -> tuple[str, ...]:
     """A name without its domain. An address has none."""
     first, dot, _ = host.partition(".")
-    return (first,) if dot and not first.isdigit() else ()
+    return (first,) if dot and first and not first.isdigit() else ()
 
 
 def _plain(text: str) -> str:
