@@ -80,9 +80,9 @@ class LiveCounts:
     samples: int = 0
 
     def text(self) -> str:
-        words = [f"{self.asked} questions asked, {self.kept} answered by an earlier run"]
+        words = [f"questions asked: {self.asked}, answered by an earlier run: {self.kept}"]
         if self.failed or self.left:
-            words.append(f"{self.failed} without an answer, {self.left} not asked: see rejects")
+            words.append(f"without an answer: {self.failed}, not asked: {self.left} (see rejects)")
         return "; ".join(words)
 
 

@@ -80,7 +80,8 @@ class Ask:
     matchers: tuple[Matcher, ...]
 
     def selector(self) -> str:
-        return "{" + ",".join(matcher.text() for matcher in self.matchers) + "}"
+        # The long list of metrics stands last: excerpts show the beginning.
+        return "{" + ",".join(matcher.text() for matcher in (*self.matchers[1:], self.matchers[0])) + "}"
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def dry_run_text(config: Config, names: Names, asked: Sequence[Asked], out: str)
     hosts, samples = len({one.host for one in asked}), hours * 3600 / interval * series
     lines = [
         f"{rules.url}: nothing was asked",
-        f"{len(asked)} events on {hosts} hosts: {len(windows)} windows, {hours:,.1f} host-hours",
+        f"events: {len(asked)} on hosts: {hosts}; windows: {len(windows)} with {hours:,.1f} host-hours",
         f"at most {len(windows)} questions for each label of these that the server has: {', '.join(labels)}",
         f"about {samples:,.0f} samples, if each host has {series} series, scraped every {interval:g} s",
         f"budget: max_queries = {rules.max_queries}, max_samples = {rules.max_samples}; {rules.concurrency} at a time",
