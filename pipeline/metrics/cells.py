@@ -114,7 +114,7 @@ class Cells:
         while self.step_ms < step_ms:
             self._coarsen()
 
-    def keys(self) -> Iterable[Key]:
+    def held(self) -> Iterable[Key]:
         """Everything that there is a number of, sorted."""
         return sorted(self._rows)
 
