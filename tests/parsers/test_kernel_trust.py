@@ -48,7 +48,8 @@ def said_in(texts: Iterable[str]) -> list[str]:
 EVENT_FORMATS = [
     fmt
     for fmt in line_formats()
-    if not {"gpu_errors", "node_events"}.isdisjoint(fmt.tables) and fmt.name != "windows_events"
+    # What Slurm writes into the output of a job may stand behind anything.
+    if not {"gpu_errors", "node_events"}.isdisjoint(fmt.tables) and fmt.name not in ("windows_events", "slurm_step")
 ]
 MESSAGES = said_in(sample.text for fmt in EVENT_FORMATS for sample in fmt.samples)
 WORDS = sorted({words.decode().strip(" :,") for rule in kernel.RULES for words in rule.words} | {"NVRM: Xid", "SXid"})
