@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from aftershock.parsers.prometheus.columns import STALE_BITS
@@ -30,6 +30,8 @@ _CUSTOM: Final = -53
 _SCHEMAS: Final = range(-9, 53)
 _COUNT_MASK_ST: Final = 0x3FFF
 
+_STALE: Final = STALE_BITS.to_bytes(8, "big")
+
 Bucket = tuple[float, float, float]
 
 
@@ -45,7 +47,9 @@ class HistogramSample(NamedTuple):
     buckets: tuple[Bucket, ...]
 
 
-class _Layout(NamedTuple):
+class Layout(NamedTuple):
+    """What buckets count: half the width of the one around zero, (lower, upper) of the others."""
+
     threshold: float
     positive: tuple[tuple[float, float], ...]
     negative: tuple[tuple[float, float], ...]
@@ -76,11 +80,9 @@ def decode_histogram(chunk: bytes, encoding: int) -> list[HistogramSample]:
     return list(read(reader, number, layout, starts))
 
 
-def _read_layout(reader: BitReader) -> _Layout:
+def _read_layout(reader: BitReader) -> Layout:
     threshold = _read_threshold(reader)
     schema = reader.signed()
-    if schema != _CUSTOM and schema not in _SCHEMAS:
-        raise OutOfBits(f"has an unknown schema, {schema}")
     most = reader.left  # every bucket takes a bit or more
     positive, negative = _read_spans(reader, most), _read_spans(reader, most)
     bounds: list[float] = []
@@ -91,7 +93,7 @@ def _read_layout(reader: BitReader) -> _Layout:
         for _ in range(size):
             number = reader.unsigned()
             bounds.append((number - 1) / 1000 if number else _real(reader.take(64)))
-    return bucket_bounds(schema, threshold, positive, negative, bounds)
+    return layout_of(schema, threshold, positive, negative, bounds)
 
 
 def _read_threshold(reader: BitReader) -> float:
@@ -116,18 +118,22 @@ def _read_spans(reader: BitReader, most: int) -> list[int]:
     return indices
 
 
-def bucket_bounds(
-    schema: int, threshold: float, positive: list[int], negative: list[int], bounds: list[float]
-) -> _Layout:
-    """What the buckets with these indices count."""
+def layout_of(schema: int, threshold: float, positive: list[int], negative: list[int], bounds: list[float]) -> Layout:
+    """What the buckets with these indices count; ``bounds``: those of schema -53.
+
+    Raises:
+        OutOfBits: an unknown schema, or a bucket without bounds.
+    """
+    if schema != _CUSTOM and schema not in _SCHEMAS:
+        raise OutOfBits(f"has an unknown schema, {schema}")
     if schema == _CUSTOM:
         edges = [-math.inf, *bounds, math.inf]
         if any(not 0 <= i < len(edges) - 1 for i in positive) or negative:
             raise OutOfBits("has a bucket without bounds")
-        return _Layout(threshold, tuple((edges[i], edges[i + 1]) for i in positive), ())
+        return Layout(threshold, tuple((edges[i], edges[i + 1]) for i in positive), ())
     upper = tuple((_bound(i - 1, schema), _bound(i, schema)) for i in positive)
     lower = tuple((-_bound(i, schema), -_bound(i - 1, schema)) for i in negative)
-    return _Layout(threshold, upper, lower)
+    return Layout(threshold, upper, lower)
 
 
 def _bound(index: int, schema: int) -> float:
@@ -138,7 +144,7 @@ def _bound(index: int, schema: int) -> float:
     return math.inf if power > 1024 else 2.0**power
 
 
-def _integers(reader: BitReader, number: int, layout: _Layout, starts: int | None) -> Iterator[HistogramSample]:
+def _integers(reader: BitReader, number: int, layout: Layout, starts: int | None) -> Iterator[HistogramSample]:
     size = layout.number
     time, count, zero = reader.signed(), reader.unsigned(), reader.unsigned()
     total = XorReader(reader.take(64))
@@ -159,9 +165,7 @@ def _integers(reader: BitReader, number: int, layout: _Layout, starts: int | Non
         _pass_start(reader, i, starts)
 
 
-def _integer_sample(time: int, count: int, zero: int, total: int, steps: list[int], layout: _Layout) -> HistogramSample:
-    if total == STALE_BITS:
-        return HistogramSample(_signed(time), _real(total), _real(total), ())
+def _integer_sample(time: int, count: int, zero: int, total: int, steps: list[int], layout: Layout) -> HistogramSample:
     middle = len(layout.positive)
     counts: list[float] = []
     for part in (steps[:middle], steps[middle:]):
@@ -169,11 +173,10 @@ def _integer_sample(time: int, count: int, zero: int, total: int, steps: list[in
         for step in part:
             running += step
             counts.append(_float(running))
-    buckets = _buckets(layout, _float(zero), counts)
-    return HistogramSample(_signed(time), _float(count), _real(total), buckets)
+    return sample_of(_signed(time), _float(count), _float(zero), _real(total), counts, layout)
 
 
-def _floats(reader: BitReader, number: int, layout: _Layout, starts: int | None) -> Iterator[HistogramSample]:
+def _floats(reader: BitReader, number: int, layout: Layout, starts: int | None) -> Iterator[HistogramSample]:
     time, delta = reader.signed(), 0
     fields = [XorReader(reader.take(64)) for _ in range(3 + layout.number)]  # count, zero, sum, buckets
     yield _float_sample(time, fields, layout)
@@ -190,16 +193,21 @@ def _floats(reader: BitReader, number: int, layout: _Layout, starts: int | None)
         _pass_start(reader, i, starts)
 
 
-def _float_sample(time: int, fields: list[XorReader], layout: _Layout) -> HistogramSample:
-    total = fields[2].bits
-    if total == STALE_BITS:
-        return HistogramSample(_signed(time), _real(total), _real(total), ())
-    counts = [_real(field.bits) for field in fields[3:]]
-    buckets = _buckets(layout, _real(fields[1].bits), counts)
-    return HistogramSample(_signed(time), _real(fields[0].bits), _real(total), buckets)
+def _float_sample(time: int, fields: list[XorReader], layout: Layout) -> HistogramSample:
+    count, zero, total, *counts = (_real(field.bits) for field in fields)
+    return sample_of(_signed(time), count, zero, total, counts, layout)
 
 
-def _buckets(layout: _Layout, zero: float, counts: list[float]) -> tuple[Bucket, ...]:
+def sample_of(
+    time: int, count: float, zero: float, total: float, counts: Sequence[float], layout: Layout
+) -> HistogramSample:
+    """A histogram, from the counts of its positive buckets and then the negative ones."""
+    if struct.pack(">d", total) == _STALE:
+        return HistogramSample(time, total, total, ())
+    return HistogramSample(time, count, total, _buckets(layout, zero, counts))
+
+
+def _buckets(layout: Layout, zero: float, counts: Sequence[float]) -> tuple[Bucket, ...]:
     """The buckets that are not empty, in the order of their bounds."""
     middle = len(layout.positive)
     lower = zip(reversed(layout.negative), reversed(counts[middle:]), strict=True)
