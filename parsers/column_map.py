@@ -1,8 +1,8 @@
 """How a site's own table names what a table of ours holds: columns, words, clocks. Comes from the configuration.
 
-The names of a map are those of the columns of ``sessions`` (format ``job_table``), of ``changes``, and of
-``training_steps`` (format ``step_table``). What a map does not name is looked for under our own name. Published layouts
-have maps of their own, the presets.
+The names of a map are those of the columns of ``sessions`` (format ``job_table``), of ``changes``, of
+``training_steps`` (format ``step_table``), and of a table of samples (``samples_table``). What a map does not name is
+looked for under our own name. Published layouts have maps of their own, the presets.
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ STEP_COLUMNS: Final = (
     "nan",
 )
 """What a table of steps may state: columns of ``training_steps``."""
+
+SAMPLE_COLUMNS: Final = ("time", "value", "metric", "labels")
+"""What a table of samples of metrics may state: ``labels`` are all columns that are labels."""
 
 TIME_UNITS: Final = ("s", "ms", "us", "ns")
 """What numbers that are times may count since 1970."""

@@ -209,6 +209,7 @@ class DocumentFormat:
     read_columns: the same as ``read``, with many rows at once where it can; used where speed counts.
     read_metrics: samples of metrics by columns: see ``prometheus.columns``. The main job asks it for the times that
         events need, after it knows the events; ``read`` is for ``aftershock parse``.
+    read_metrics_mapped: the same for a table whose columns have the names that a map tells.
     is_folder: its input is a folder of files, recognised by what stands in it (``prometheus.folders``).
     """
 
@@ -229,14 +230,18 @@ class DocumentFormat:
     read_named: Callable[[BinaryIO, str], Iterator[Found | Refused | Mark]] | None = None
     read_columns: Callable[[BinaryIO], Iterator[Found | FoundColumns | Refused | Mark]] | None = None
     read_metrics: Callable[[MetricsSource, Wanted], Iterator[SeriesBatch | Refused]] | None = None
+    read_metrics_mapped: Callable[[MetricsSource, Wanted, ColumnMap], Iterator[SeriesBatch | Refused]] | None = None
     is_folder: bool = False
 
     def mapped(self, column_map: ColumnMap | None) -> DocumentFormat:
         """This format for the tables that a map describes; itself if there is no map, or none for it."""
         if column_map is None or self.read_mapped is None:
             return self
-        read_mapped = self.read_mapped
-        return replace(self, read=lambda stream: read_mapped(stream, column_map), read_columns=None)
+        read_mapped, read_metrics_mapped = self.read_mapped, self.read_metrics_mapped
+        mapped = replace(self, read=lambda stream: read_mapped(stream, column_map), read_columns=None)
+        if read_metrics_mapped is None:
+            return mapped
+        return replace(mapped, read_metrics=lambda source, wanted: read_metrics_mapped(source, wanted, column_map))
 
     def of_file(self, source: str) -> DocumentFormat:
         """This format for the file of that name; itself if the name tells it nothing."""

@@ -22,6 +22,7 @@ from aftershock.parsers.column_map import (
     CHANGE_COLUMNS,
     JOB_COLUMNS,
     PRESETS,
+    SAMPLE_COLUMNS,
     STEP_COLUMNS,
     TIME_UNITS,
     ColumnMap,
@@ -37,14 +38,19 @@ MAP_KEYS: Final = ("preset", "columns", "states", "kinds", "values", "time_unit"
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "job_table": JOB_COLUMNS,
     "step_table": STEP_COLUMNS,
+    "samples_table": SAMPLE_COLUMNS,
     "changes": CHANGE_COLUMNS,
     "alertmanager": CHANGE_COLUMNS,
     "grafana_annotations": CHANGE_COLUMNS,
 }
-# The key under which the words of a table are told, and what they may mean; of steps there are none.
+# The key under which the words of a table are told, and what they may mean; of numbers there are none.
 _JOB_WORDS: Final = ("states", SESSION_STATES)
 _CHANGE_WORDS: Final = ("kinds", CHANGE_KINDS)
-_WORDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {"job_table": _JOB_WORDS, "step_table": ("", ())}
+_WORDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "job_table": _JOB_WORDS,
+    "step_table": ("", ()),
+    "samples_table": ("", ()),
+}
 _PATH = tuple[str, ...]
 
 

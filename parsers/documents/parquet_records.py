@@ -62,6 +62,25 @@ def parquet_rows(stream: BinaryIO, choose: Choose, tool: str) -> Iterator[tuple[
             yield Refused(number, 0, f"{tool}: damaged file, or not of this kind: {first[:200]}")
 
 
+def parquet_batches(stream: BinaryIO, choose: Choose, tool: str, rows: int) -> Iterator[pa.RecordBatch | Refused]:
+    """The chosen columns as they are, that many rows at a time."""
+    with tempfile.TemporaryFile() as file:
+        size = _lay_down(stream, file)
+        if size > MAX_FILE:
+            yield Refused(0, 0, f"{tool}: a file of more than {MAX_FILE} bytes")
+            return
+        number = 0
+        try:
+            for batch in _batches(file, size, choose, rows):
+                yield batch
+                number += batch.num_rows
+        except _Unfit as error:
+            yield Refused(number, 0, f"{tool}: {error}")
+        except _DAMAGE as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            yield Refused(number, 0, f"{tool}: damaged file, or not of this kind: {first[:200]}")
+
+
 class _Unfit(Exception):
     """A sound file that is not read; the message says why."""
 
@@ -76,7 +95,7 @@ def _lay_down(stream: BinaryIO, file: IO[bytes]) -> int:
     return size
 
 
-def _batches(file: IO[bytes], size: int, choose: Choose) -> Iterator[pa.RecordBatch]:
+def _batches(file: IO[bytes], size: int, choose: Choose, rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq  # noqa: PLC0415 - large, and few inputs are Parquet
 
     schema = pq.read_schema(file)
@@ -88,7 +107,7 @@ def _batches(file: IO[bytes], size: int, choose: Choose) -> Iterator[pa.RecordBa
         raise _Unfit(f"{told.num_rows} rows in {size} bytes: looks like a bomb")
     if any(_group_bytes(told.row_group(i), chosen) > MAX_GROUP for i in range(told.num_row_groups)):
         raise _Unfit(f"a row group of more than {MAX_GROUP} bytes: write the file with smaller ones")
-    yield from parquet.iter_batches(batch_size=_BATCH_ROWS, columns=chosen)
+    yield from parquet.iter_batches(batch_size=rows, columns=chosen)
 
 
 def _group_bytes(group: Any, chosen: Sequence[str]) -> int:

@@ -29,8 +29,8 @@ from aftershock.parsers.prometheus.rows import reader
 
 _NAME: Final = "victoria_metrics"
 
-# A line holds a whole series unless the export is told otherwise: some millions of samples.
-_LONGEST_LINE: Final = 128 << 20
+# A line holds a whole series unless the export is told otherwise: a million samples and more.
+_LONGEST_LINE: Final = 32 << 20
 _ADVICE: Final = ": export with max_rows_per_line=100000"
 _NATIVE: Final = (
     "the native format of VictoriaMetrics, which is documented nowhere: export with /api/v1/export (JSON lines) instead"

@@ -30,7 +30,8 @@ def metrics_among(staged: Staged, files: Sequence[SourceFile]) -> list[Pair]:
     if not formats:
         return []
     pairs = ((file, formats.get(recognised.get(file.source) or "")) for file in files if not file.refused)
-    return [(file, fmt) for file, fmt in sorted(pairs, key=lambda pair: pair[0].source) if fmt is not None]
+    found = [(file, fmt) for file, fmt in sorted(pairs, key=lambda pair: pair[0].source) if fmt is not None]
+    return [(file, fmt.mapped(file.column_map)) for file, fmt in found]
 
 
 def opened(file: SourceFile) -> MetricsSource:
