@@ -11,12 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aftershock.parsers.transit import rows_of
+from aftershock.pipeline.occurrences import give_ids
 from aftershock.pipeline.training.attempts import LogAttempt
+from aftershock.pipeline.training.flight_votes import KIND as FLIGHT_RECORD
+from aftershock.pipeline.training.flight_votes import suspects_of
 from aftershock.pipeline.training.staged import Staged
 from aftershock.pipeline.training.taxonomy import NODE_KINDS
 from aftershock.pipeline.training.ties import Hints
 from aftershock.schemas.columns import Row
-from aftershock.schemas.events import EventRow, GpuError, NodeEvent, SchedulerEvent
+from aftershock.schemas.events import EventRow, GpuError, NodeEvent, SchedulerEvent, TrainingEvent
 from aftershock.schemas.sessions import Session
 
 _FAULTS: Final = (GpuError.table, NodeEvent.table)
@@ -24,12 +27,14 @@ _FAULTS: Final = (GpuError.table, NodeEvent.table)
 
 @dataclass(frozen=True)
 class Around:
-    """``sessions``: by id. ``faults``, ``told`` (by session): in time. ``seen``: hosts with words of their kernel."""
+    """``sessions``: by id. ``faults``, ``told`` (by session): in time. ``seen``: hosts with words of their kernel.
+    ``flights``: what flight recorders told, by source."""
 
     sessions: dict[str, Session]
     faults: list[EventRow]
     told: dict[str, list[SchedulerEvent]]
     seen: frozenset[str]
+    flights: dict[str, list[TrainingEvent]]
 
     @classmethod
     def of(
@@ -63,7 +68,25 @@ class Around:
             for host in pc.unique(batch.column("host")).to_pylist()
             if host
         }
-        return cls(sessions, faults, told, frozenset(seen))
+        flights: dict[str, list[TrainingEvent]] = defaultdict(list)
+        for row in _where(staged, TrainingEvent.table, "kind", {FLIGHT_RECORD}):
+            if isinstance(row, TrainingEvent):
+                flights[row.source or ""].append(row)
+        return cls(sessions, faults, told, frozenset(seen), flights)
+
+    def votes_on(self, logs: Sequence[LogAttempt], session_id: str | None) -> list[TrainingEvent]:
+        """Who held up the others in an attempt, by the flight recorders among what tells of it."""
+        dumps = [
+            event
+            for attempt in logs
+            for event in self.flights.get(attempt.source, ())
+            if attempt.begin <= (event.byte_offset or 0) < attempt.end
+        ]
+        votes = suspects_of(dumps) if dumps else []
+        for vote in votes:
+            vote.session_id = session_id
+        give_ids(votes)
+        return votes
 
 
 def _where(staged: Staged, table: str, column: str, values: set[str]) -> Iterator[Row]:

@@ -30,7 +30,7 @@ from aftershock.pipeline.training.taxonomy import (
     is_hardware,
     is_of_process,
 )
-from aftershock.schemas.events import EventRow, GpuError, NodeEvent, SchedulerEvent
+from aftershock.schemas.events import EventRow, GpuError, NodeEvent, SchedulerEvent, TrainingEvent
 
 # How far before the last progress and behind the end a fault may lie that has to do with the end.
 REACH_S: Final = 120.0
@@ -119,11 +119,12 @@ def cause_of(
     faults: Iterable[EventRow],
     told: Sequence[SchedulerEvent],
     seen: frozenset[str],
+    votes: Sequence[TrainingEvent] = (),
 ) -> Cause:
     """The cause of the end of an attempt.
 
     faults: errors of GPUs and of hosts; those of other hosts and times are left aside. told: what the scheduler said of
-    the session. seen: hosts of which anything of the kernel was read.
+    the session. seen: hosts of which anything of the kernel was read. votes: the suspects of flight recorders.
     """
     if ended.state == "COMPLETED" or ended.state in ("RUNNING", "PENDING"):
         return Cause()
@@ -132,10 +133,10 @@ def cause_of(
     lasts = [attempt.last_time for attempt in logs if attempt.last_time is not None]
     end = ended.end if ended.end is not None else max(lasts, default=None)
     hang = find_hang(logs, end)
-    own = [*_of_kernel(logs, ended, faults, hang), *_of_scheduler(ended, told), *_of_logs(logs)]
+    own = [*_of_kernel(logs, ended, faults, hang), *_of_scheduler(ended, told), *_of_logs(logs), *_of_votes(votes)]
     silent = hang is not None and not _spoke(logs)
     chosen = _choose(own, hang, silent=silent)
-    ranks = Ranks.of(logs, ended.n_gpus)
+    ranks = Ranks.of(logs, ended.n_gpus).voted(votes)
     cause = Cause(victims=ranks.victims())
     if chosen is None and silent and hang is not None:
         usual = "unknown" if hang.usual_s is None else f"{hang.usual_s:.3g} s"
@@ -148,6 +149,8 @@ def cause_of(
         cause.suspects = ranks.suspects()
     else:
         _fill(cause, chosen, own, ranks)
+    words = [f"flight recorders: {vote.error}" for vote in votes]
+    cause.evidence = list(dict.fromkeys([*cause.evidence, *words]))[:_MOST_NAMED]
     cause.missing = _missing(cause, chosen, logs, ended, seen)
     return cause
 
@@ -268,6 +271,15 @@ def _of_logs(logs: Sequence[LogAttempt]) -> Iterable[Candidate]:
             yield Candidate(error_class, kind.alone, False, said.time, said.event_id, words, _members(said), late)
 
 
+def _of_votes(votes: Sequence[TrainingEvent]) -> Iterable[Candidate]:
+    """What flight recorders prove by themselves; that a rank is silent has a cause of its own."""
+    for vote in votes:
+        if vote.error_role == "root" and vote.error_class in KINDS:
+            alone = KINDS[vote.error_class].alone
+            words = (vote.error or "")[:_MOST_WORDS]
+            yield Candidate(vote.error_class, alone, False, vote.time, vote.event_id, words, (f"rank:{vote.rank}",))
+
+
 def _members(said: Said) -> tuple[str, ...]:
     if said.error_class in ACTS:
         return ()
@@ -302,7 +314,8 @@ def _missing(
     if cause.error_class == UNKNOWN:
         missing += [f"output and exit status of {member}" for member in cause.suspects[:_MOST_NAMED]]
     waited = any(said.error_class == "collective_timeout" for attempt in logs for said in attempt.said)
-    if waited or cause.error_class == HANG:
+    dumped = any(said.kind == "flight_record" for attempt in logs for said in attempt.said)
+    if (waited or cause.error_class == HANG) and not dumped:
         missing.append("flight recorder dumps or stacks of all ranks")
     return missing
 

@@ -54,9 +54,10 @@ def state_of(logs: Sequence[LogAttempt], cause: Cause) -> str:
     return "FAILED" if cause.error_class is not None else "UNKNOWN"
 
 
-def session_of(logs: Sequence[LogAttempt], number: int, run: LogRun, cause: Cause, progress: Progress) -> Session:
+def session_of(
+    logs: Sequence[LogAttempt], number: int, run: LogRun, state: str, cause: Cause, progress: Progress
+) -> Session:
     """The session of attempt ``number`` of a run."""
-    state = state_of(logs, cause)
     times = [time for attempt in logs for time in attempt.times]
     start, last = min(times, default=None), max(times, default=None)
     end = last if state != "UNKNOWN" else None

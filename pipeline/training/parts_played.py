@@ -13,6 +13,7 @@ from typing import Final
 
 from aftershock.pipeline.training.attempts import LogAttempt
 from aftershock.pipeline.training.taxonomy import SYMPTOMS
+from aftershock.schemas.events import TrainingEvent
 
 _EXIT: Final = re.compile(r"exit ?code:? (-?\d{1,5})")
 # Exits of processes that were told to end, or that ended after another one had.
@@ -50,6 +51,14 @@ class Ranks:
         if size and hit and max(hit) < size:
             known |= set(range(size))
         return cls(frozenset(known), frozenset(hit), frozenset(named))
+
+    def voted(self, votes: Sequence[TrainingEvent]) -> Ranks:
+        """The same with the word of flight recorders, which know more than who was silent."""
+        if not votes:
+            return self
+        named = frozenset(vote.rank for vote in votes if vote.rank is not None)
+        waited = {rank for vote in votes for rank in vote.ranks or ()}
+        return Ranks(self.known | named, (self.hit | waited) - named, named)
 
     def victims(self) -> list[str]:
         """Those that were hit, in order."""

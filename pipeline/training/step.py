@@ -5,7 +5,6 @@ It runs when the tables of a run stand in the staging folder, and only if there 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,20 +25,21 @@ from aftershock.pipeline.training.log_sessions import (
     progress_said,
     restarts_between,
     resumptions,
+    session_id_of,
     session_of,
     state_of,
     tell,
 )
-from aftershock.pipeline.training.logs import Log, read_logs
+from aftershock.pipeline.training.logs import read_logs
 from aftershock.pipeline.training.lost_work import progress_of
 from aftershock.pipeline.training.rewrite import Places, Range, fill_sessions, patched
 from aftershock.pipeline.training.staged import Staged
-from aftershock.pipeline.training.ties import COLUMNS, Hints, Sessions, Tie, tie
-from aftershock.pipeline.training.units import runs_of, side_by_side
+from aftershock.pipeline.training.tellings import BESIDE, Telling, tellings_of
+from aftershock.pipeline.training.ties import COLUMNS, Hints, Sessions, tie
 from aftershock.pipeline.window import Window
+from aftershock.schemas.events import TrainingEvent
 from aftershock.schemas.sessions import Session
 
-TABLES: Final = ("training_events", "training_steps", "checkpoints")
 _NOT_ENDED: Final = frozenset({None, "UNKNOWN", "RUNNING", "PENDING"})
 # What a log tells of a session that a scheduler knows.
 _TOLD: Final = (
@@ -74,6 +74,7 @@ class _Found:
     restarts: list[Link] = field(default_factory=list)
     places: Places = field(default_factory=Places)
     sessions: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)  # by attempt: session and run
+    derived: list[TrainingEvent] = field(default_factory=list)
     runs: int = 0
 
 
@@ -89,47 +90,41 @@ def settle_training(folder: Path, table_format: str, config: Config, window: Win
     by_source = {attempt.name: hints[key] for key, own in groups.items() for attempt in own}
     found = _Found()
     around = Around.of(staged, attempts, {known.session_id for known in ties.values()}, by_source)
-    _tell_known(attempts, ties, around, found)
-    _tell_own(logs, attempts, ties, by_source, around, config, found)
+    own: list[Run] = []
+    for telling in tellings_of(logs, attempts, ties):
+        if telling.session_id is not None:
+            _tell_known(telling, around, found)
+        else:
+            own.append(_tell_own(telling, by_source, around, config, found))
+    found.restarts += resumptions(own, config.chains)
     _set_places(attempts, found)
     fill_sessions(staged, found.places)
+    if found.derived:
+        staged.append(TrainingEvent.table, lean_batch(window.kept(found.derived), TrainingEvent.table))
     _write_sessions(staged, found, config, window)
 
 
-def _tell_known(
-    attempts: Mapping[str, Sequence[LogAttempt]], ties: Mapping[tuple[str, int], Tie], around: Around, found: _Found
-) -> None:
-    """Sessions that a scheduler knows."""
-    by_session: dict[str, dict[str, list[LogAttempt]]] = defaultdict(lambda: defaultdict(list))
-    evidence: dict[str, set[str]] = defaultdict(set)
-    for source, own in attempts.items():
-        for attempt in own:
-            known = ties.get(attempt.name)
-            if known is not None:
-                by_session[known.session_id][source].append(attempt)
-                evidence[known.session_id].add(f"{source}: {known.evidence}")
-    for session_id, logs in sorted(by_session.items()):
-        row = around.sessions[session_id]
-        runs = side_by_side(list(logs.values()))
-        _number(found, session_id, runs)
-        ended = Ended(
-            row.state,
-            frozenset(row.hosts or ()),
-            row.start_time,
-            row.end_time,
-            row.n_gpus,
-            row.time_basis == ASSUMED,
-        )
-        last = runs[-1]
-        cause = cause_of(last, ended, around.faults, around.told.get(session_id, ()), around.seen)
-        _complete(row, runs, cause)
-        survived = True if row.state == "COMPLETED" else None if row.state in _NOT_ENDED else False
-        tell(row, cause, progress_of(runs, row.start_time, row.end_time, survived=survived))
-        row.log_evidence = sorted(evidence[session_id])
-        places = {f"{attempt.source}:{attempt.begin}" for run in runs for attempt in run}
-        known_sources = {place.rpartition(":")[0] for place in row.sources or ()}
-        row.sources = sorted({*(row.sources or ()), *(p for p in places if p.rpartition(":")[0] not in known_sources)})
-        found.patches[session_id] = {name: getattr(row, name) for name in _TOLD}
+def _tell_known(telling: Telling, around: Around, found: _Found) -> None:
+    """A session that a scheduler knows."""
+    row = around.sessions[telling.session_id or ""]
+    runs = telling.runs
+    _number(found, row.session_id or "", telling)
+    ended = Ended(
+        row.state, frozenset(row.hosts or ()), row.start_time, row.end_time, row.n_gpus, row.time_basis == ASSUMED
+    )
+    logs = telling.all_of(len(runs) - 1)
+    votes = around.votes_on(logs, row.session_id)
+    found.derived += votes
+    told = around.told.get(row.session_id or "", ())
+    cause = cause_of(logs, ended, around.faults, told, around.seen, votes)
+    _complete(row, runs, cause)
+    survived = True if row.state == "COMPLETED" else None if row.state in _NOT_ENDED else False
+    tell(row, cause, progress_of(runs, row.start_time, row.end_time, survived=survived))
+    row.log_evidence = [f"{source}: {words}" for source, words in sorted(telling.evidence.items())]
+    places = {f"{attempt.source}:{attempt.begin}" for number in range(len(runs)) for attempt in telling.all_of(number)}
+    known_sources = {place.rpartition(":")[0] for place in row.sources or ()}
+    row.sources = sorted({*(row.sources or ()), *(p for p in places if p.rpartition(":")[0] not in known_sources)})
+    found.patches[row.session_id or ""] = {name: getattr(row, name) for name in _TOLD}
 
 
 def _complete(row: Session, runs: Sequence[Sequence[LogAttempt]], cause: Cause) -> None:
@@ -149,54 +144,53 @@ def _complete(row: Session, runs: Sequence[Sequence[LogAttempt]], cause: Cause) 
             row.gpu_seconds = row.duration_s * row.n_gpus
 
 
-def _number(found: _Found, session_id: str, runs: Sequence[Sequence[LogAttempt]]) -> None:
-    """Give the runs of a session numbers; those of which several logs tell are looked at for copies."""
-    for run in runs:
+def _number(found: _Found, session_id: str, telling: Telling, only: int | None = None) -> None:
+    """Give the runs of a session numbers; those of which several logs tell are looked at for copies.
+
+    A document beside the logs has its own steps, which are no copies of printed ones. only: one of the runs.
+    """
+    for place, run in enumerate(telling.runs):
+        if only not in (None, place):
+            continue
         number, found.runs = found.runs, found.runs + 1
         if len({attempt.source for attempt in run}) > 1:
             found.places.shared.add(number)
         for attempt in run:
             found.sessions[attempt.name] = session_id, number
+        for attempt in telling.documents[place]:
+            found.sessions[attempt.name] = session_id, -1
 
 
 def _tell_own(
-    logs: Mapping[str, Log],
-    attempts: Mapping[str, Sequence[LogAttempt]],
-    ties: Mapping[tuple[str, int], Tie],
-    hints: Mapping[tuple[str, int], Hints],
-    around: Around,
-    config: Config,
-    found: _Found,
-) -> None:
-    """Sessions that only logs know."""
-    free = [
-        attempt
-        for source, own in attempts.items()
-        for attempt in own
-        if attempt.name not in ties and (attempt.is_training or logs[source].format == "training")
-    ]
-    told: list[Run] = []
-    for runs in runs_of(free):
-        hosts = sorted({host for run in runs for attempt in run for host in hints[attempt.name].hosts})
-        own: list[Session] = []
-        for number, run in enumerate(runs, start=1):
-            told_id, told_gpus = progress_said(run)
-            named = [name for attempt in run for name, _ in hints[attempt.name].stated]
-            gpus = config.cluster.gpus_per_host
-            n_gpus = told_gpus if told_gpus is not None else len(hosts) * gpus if hosts and gpus else None
-            known = LogRun(config.cluster.name, told_id or next(iter(named), None), tuple(hosts), n_gpus)
-            assumed = any(attempt.assumed for attempt in run)
-            ended = Ended(None, frozenset(hosts), None, None, n_gpus, assumed)
-            cause = cause_of(run, ended, around.faults, (), around.seen)
-            state = state_of(run, cause)
-            survived = True if state == "COMPLETED" else None if state in _NOT_ENDED else False
-            progress = progress_of([run], None, None, survived=survived)
-            own.append(session_of(run, number, known, cause, progress))
-            _number(found, own[-1].session_id or "", [run])
-        found.own += own
-        found.restarts += restarts_between(own)
-        told.append(Run(own, runs))
-    found.restarts += resumptions(told, config.chains)
+    telling: Telling, hints: Mapping[tuple[str, int], Hints], around: Around, config: Config, found: _Found
+) -> Run:
+    """A run that only logs know: a session for each attempt."""
+    runs = telling.runs
+    hosts = sorted({host for run in runs for attempt in run for host in hints[attempt.name].hosts})
+    own: list[Session] = []
+    for place, run in enumerate(runs):
+        told_id, told_gpus = progress_said(run)
+        named = [name for attempt in run for name, _ in hints[attempt.name].stated]
+        gpus = config.cluster.gpus_per_host
+        n_gpus = told_gpus if told_gpus is not None else len(hosts) * gpus if hosts and gpus else None
+        known = LogRun(config.cluster.name, told_id or next(iter(named), None), tuple(hosts), n_gpus)
+        logs = telling.all_of(place)
+        ended = Ended(None, frozenset(hosts), None, None, n_gpus, any(attempt.assumed for attempt in run))
+        votes = around.votes_on(logs, session_id_of(run, place + 1, known))
+        found.derived += votes
+        cause = cause_of(logs, ended, around.faults, (), around.seen, votes)
+        state = state_of(logs, cause)
+        survived = True if state == "COMPLETED" else None if state in _NOT_ENDED else False
+        progress = progress_of([run], None, None, survived=survived)
+        row = session_of(run, place + 1, known, state, cause, progress)
+        beside = telling.documents[place]
+        row.log_evidence = [*(row.log_evidence or ()), *sorted({f"{a.source}: {BESIDE}" for a in beside})]
+        row.sources = sorted({*(row.sources or ()), *(f"{a.source}:{a.begin}" for a in beside)})
+        own.append(row)
+        _number(found, row.session_id or "", telling, place)
+    found.own += own
+    found.restarts += restarts_between(own)
+    return Run(own, runs)
 
 
 def _set_places(attempts: Mapping[str, Sequence[LogAttempt]], found: _Found) -> None:
