@@ -69,9 +69,9 @@ class Around:
             if host
         }
         flights: dict[str, list[TrainingEvent]] = defaultdict(list)
-        for row in _where(staged, TrainingEvent.table, "kind", {FLIGHT_RECORD}):
-            if isinstance(row, TrainingEvent):
-                flights[row.source or ""].append(row)
+        for dump in _where(staged, TrainingEvent.table, "kind", {FLIGHT_RECORD}):
+            if isinstance(dump, TrainingEvent):
+                flights[dump.source or ""].append(dump)
         return cls(sessions, faults, told, frozenset(seen), flights)
 
     def votes_on(self, logs: Sequence[LogAttempt], session_id: str | None) -> list[TrainingEvent]:

@@ -149,8 +149,8 @@ def cause_of(
         cause.suspects = ranks.suspects()
     else:
         _fill(cause, chosen, own, ranks)
-    words = [f"flight recorders: {vote.error}" for vote in votes]
-    cause.evidence = list(dict.fromkeys([*cause.evidence, *words]))[:_MOST_NAMED]
+    voted = [f"flight recorders: {vote.error}" for vote in votes]
+    cause.evidence = list(dict.fromkeys([*cause.evidence, *voted]))[:_MOST_NAMED]
     cause.missing = _missing(cause, chosen, logs, ended, seen)
     return cause
 
@@ -274,10 +274,11 @@ def _of_logs(logs: Sequence[LogAttempt]) -> Iterable[Candidate]:
 def _of_votes(votes: Sequence[TrainingEvent]) -> Iterable[Candidate]:
     """What flight recorders prove by themselves; that a rank is silent has a cause of its own."""
     for vote in votes:
-        if vote.error_role == "root" and vote.error_class in KINDS:
-            alone = KINDS[vote.error_class].alone
+        kind = KINDS.get(vote.error_class or "")
+        if vote.error_role == "root" and vote.error_class is not None and kind is not None:
             words = (vote.error or "")[:_MOST_WORDS]
-            yield Candidate(vote.error_class, alone, False, vote.time, vote.event_id, words, (f"rank:{vote.rank}",))
+            suspects = (f"rank:{vote.rank}",)
+            yield Candidate(vote.error_class, kind.alone, False, vote.time, vote.event_id, words, suspects)
 
 
 def _members(said: Said) -> tuple[str, ...]:
