@@ -111,8 +111,9 @@ def read(folder: Path, wanted: Wanted = EVERYTHING) -> int:
 
 def read_index(folder: Path) -> int:
     """Read the index alone; returns the number of series."""
-    file = FileRanges(open(folder / "index", "rb", buffering=0))
-    return sum(len(window.refs) for window in open_index(file).windows() if isinstance(window, SeriesWindow))
+    with open(folder / "index", "rb", buffering=0) as stream:
+        windows = open_index(FileRanges(stream)).windows()
+        return sum(len(window.refs) for window in windows if isinstance(window, SeriesWindow))
 
 
 def dump(promtool: str, folder: Path) -> None:
@@ -151,7 +152,9 @@ def main() -> None:
         print("promtool is not installed: nothing to compare with")
     else:
         theirs = best_of(2, lambda: dump(promtool, folder))
-        print(f"promtool dump: {theirs:6.2f} s  {samples / theirs / 1e6:6.2f} M samples/s: {theirs / seconds:.1f} times")
+        print(
+            f"promtool dump: {theirs:6.2f} s  {samples / theirs / 1e6:6.2f} M samples/s: {theirs / seconds:.1f} times"
+        )
     if given.keep is None:
         shutil.rmtree(home)
 

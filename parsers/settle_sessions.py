@@ -53,7 +53,8 @@ def _is_alone(batch: pa.RecordBatch, format_name: str) -> bool:
 def settle_sessions(batches: Sequence[pa.RecordBatch], rules: SourceRules, source: Source) -> Iterator[pa.RecordBatch]:
     """Settle batches of which :func:`are_alone` is true, one by one, as :func:`.settle_source` does.
 
-    ``source``, which has its name and format, is filled in on the way: when the last batch is given it says all that is to say about the source.
+    ``source``, which has its name and format, is filled in on the way: when the last batch is given it says all that
+    there is to say.
     """
     kinds = {kind for batch in batches for kind in pc.unique(batch.column("@kind")).to_pylist()}
     clock = SourceClock([(0, Reading(kind, 0)) for kind in sorted(kinds)], rules.clock)

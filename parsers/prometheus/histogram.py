@@ -42,7 +42,7 @@ class HistogramSample(NamedTuple):
     """
 
     time: int
-    count: float
+    count: float  # type: ignore[assignment]  # a tuple has a method of this name
     sum: float
     buckets: tuple[Bucket, ...]
 

@@ -31,7 +31,7 @@ class HistogramPair(NamedTuple):
     """A native histogram: milliseconds, count, sum, buckets."""
 
     time: int
-    count: float
+    count: float  # type: ignore[assignment]  # a tuple has a method of this name
     sum: float
     buckets: Buckets
 

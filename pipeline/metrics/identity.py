@@ -101,15 +101,24 @@ class Subjects:
         return _subject(Subject(host, uuid, index, pci, how, host in self._known), slots)
 
     def _host(self, labels: Mapping[str, str]) -> str | None:
-        named = [self._names.of(self._named.get(_PORT.sub("", labels.get("instance", ""))))]
+        named = [self._names.of(self._named.get(address_of(labels)))]
         named += [self._names.of(_PORT.sub("", labels[name])) for name in HOST_LABELS if labels.get(name)]
         hosts = [host for host in named if host and host not in _NO_HOSTS and not _POD.search(host)]
         return next((host for host in hosts if host in self._known), hosts[0] if hosts else None)
 
+    def host_of(self, printed: str) -> str | None:
+        """The host that a name means."""
+        return self._names.of(printed)
+
+
+def address_of(labels: Mapping[str, str]) -> str:
+    """The machine that was scraped, as whoever scraped it calls it; empty if the labels do not say."""
+    return _PORT.sub("", labels.get("instance", ""))
+
 
 def named_by(labels: Mapping[str, str]) -> tuple[str, str] | None:
     """Address and host of a series that names both. What else is scraped at that address is of the same machine."""
-    address = _PORT.sub("", labels.get("instance", ""))
+    address = address_of(labels)
     if labels.get(NAME) != "node_uname_info" or address in _NO_HOSTS or not labels.get("nodename"):
         return None
     return address, labels["nodename"]

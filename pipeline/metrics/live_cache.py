@@ -118,6 +118,6 @@ def _close(opened: list[tuple[BinaryIO, zstandard.ZstdCompressionWriter]]) -> No
     while opened:
         raw, writer = opened.pop()
         try:
-            writer.close()
+            writer.close()  # type: ignore[no-untyped-call]
         finally:
             raw.close()

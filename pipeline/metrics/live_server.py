@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -128,7 +128,7 @@ class Server:
         pause = self._config.backoff_s * 2 ** (number - 1)
         # Apart from each other, so that threads do not knock at the same moment.
         pause *= 1 + random.random() / 2
-        return min(_LONGEST_PAUSE_S, max(pause, asked_for or 0.0))
+        return float(min(_LONGEST_PAUSE_S, max(pause, asked_for or 0.0)))
 
     def _once(self, question: Question, most_bytes: int, begin: Callable[[], Callable[[bytes], object]]) -> int:
         end = time.monotonic() + self._config.timeout_s
@@ -233,7 +233,7 @@ class _Again(Exception):
 def _pool(url: str, access: Access, config: PrometheusConfig) -> urllib3.PoolManager:
     """Connections: directly, or through the proxy of the environment where it names one for this server."""
     parts = urlsplit(url)
-    given = {"maxsize": config.concurrency, "ssl_context": access.context}
+    given: dict[str, Any] = {"maxsize": config.concurrency, "ssl_context": access.context}
     proxy = None if _is_here(parts.hostname) or proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
     if not proxy:
         return urllib3.PoolManager(**given)
