@@ -24,6 +24,8 @@ from aftershock.schemas.provenance import EXCERPT_BYTES, Reject
 STREAM_BLOCK: Final = 8 << 20
 DOCUMENT_ROWS: Final = 20_000
 
+PARQUET_MAGIC: Final = b"PAR1"
+
 Opener = Callable[[str], BinaryIO]
 
 
@@ -77,12 +79,25 @@ def look(file: SourceFile, opener: Opener = open_local) -> Opened:
             if compression:
                 raw.seek(0)
                 data = _read_some(decompressed(raw, compression), HEAD_BYTES)
+            elif start.startswith(PARQUET_MAGIC):
+                data += _parquet_footer(raw)
     except StreamError as error:
         return Opened(file, compression, Detected("refused", reason=str(error)))
     except OSError as error:
         return Opened(file, None, Detected("refused", reason=f"cannot be read: {error.strerror or error}"))
     detected = detect(Head(base_name(file.source), data), file.format)
     return Opened(file, compression, detected.mapped(file.column_map).of_file(file.source))
+
+
+def _parquet_footer(raw: BinaryIO) -> bytes:
+    """The beginning of what stands at the end of a Parquet file: only there are the names of its columns."""
+    end = raw.seek(0, io.SEEK_END)
+    raw.seek(max(0, end - 8))
+    size = int.from_bytes((raw.read(8) or b"")[:4], "little")
+    if size > end - 8:
+        return b""
+    raw.seek(end - 8 - size)
+    return raw.read(min(size, HEAD_BYTES)) or b""
 
 
 def base_name(source: str) -> str:

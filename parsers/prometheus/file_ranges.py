@@ -5,24 +5,30 @@ from __future__ import annotations
 import io
 import shutil
 import tempfile
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 _PIECE: Final = 1 << 20
 
 
+def seekable(stream: BinaryIO) -> tuple[BinaryIO, int]:
+    """A file that can be read from anywhere, and its size.
+
+    A stream that cannot go back (a compressed one) is laid down in an unnamed file first.
+    """
+    try:
+        return stream, stream.seek(0, io.SEEK_END)
+    except (OSError, AttributeError):
+        laid_down = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - closed by whoever reads it
+        shutil.copyfileobj(stream, laid_down, _PIECE)
+        stream.close()
+        return laid_down, laid_down.tell()
+
+
 class FileRanges:
-    """A file by ranges. A stream that cannot go back (a compressed one) is laid down in an unnamed file first."""
+    """A file by ranges."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._file: BinaryIO = stream
-        try:
-            self.size = stream.seek(0, io.SEEK_END)
-        except (OSError, AttributeError):
-            laid_down = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
-            shutil.copyfileobj(stream, laid_down, _PIECE)
-            stream.close()
-            self._file = laid_down
-            self.size = laid_down.tell()
+        self._file, self.size = seekable(stream)
 
     def read(self, at: int, length: int) -> bytes:
         """The bytes from ``at`` on; fewer where the file ends."""
