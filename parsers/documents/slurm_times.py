@@ -58,9 +58,9 @@ def _matrix(cells: pa.Array) -> npt.NDArray[np.uint8]:
 
 def _read(text: npt.NDArray[np.uint8]) -> tuple[Ints, Bools]:
     digits = text[:, _DIGITS].astype(np.int64) - ord("0")
-    fine: Bools = ((digits >= 0) & (digits <= 9)).all(axis=1)
+    fine: Bools = np.asarray(((digits >= 0) & (digits <= 9)).all(axis=1))
     for at, sign in _SIGNS:
-        fine = fine & np.equal(text[:, at], ord(sign))
+        fine &= np.asarray(text[:, at] == ord(sign))
     digits[~fine] = 0
     year = digits[:, :4] @ np.array([1000, 100, 10, 1])
     month, day, hour, minute, second = (digits[:, i] * 10 + digits[:, i + 1] for i in (4, 6, 8, 10, 12))
