@@ -13,7 +13,7 @@ read too; so are several answers one after the other, and the first half of one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any, Final
 
 from aftershock.parsers.formats import DocumentFormat, Head, Refused, Sample, expect
@@ -37,7 +37,10 @@ _LOOKAHEAD: Final = 1 << 20
 _MOST_EARLY: Final = 1 << 22
 _MOST_WARNINGS: Final = 20
 
-_STATUS: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"status"\s*:\s*"(?:success|error)"\s*,')
+# Tools that sort the keys put the data first.
+_STATUS: Final = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"status"\s*:\s*"(?:success|error)"\s*,|"data"\s*:\s*\{\s*"result(?:Type)?"\s*:)'
+)
 _ANSWER: Final = re.compile(
     rb'"resultType"\s*:\s*"(?:matrix|vector|scalar|string)"|"errorType"\s*:\s*"[a-z_]+"|"result"\s*:\s*\[\s*\{\s*"metric"'
 )
@@ -139,7 +142,7 @@ class _Answers:
             if self._warnings <= _MOST_WARNINGS:
                 yield Refused(offset, 0, f"{_NAME}: the server {word}: {str(text)[:400]}")
 
-    def _data(self) -> Iterator[SeriesBatch | Refused]:
+    def _data(self) -> Generator[SeriesBatch | Refused, None, int | None]:
         """The ``data`` of an answer; returns how many elements its result has, None if it has none."""
         cursor = self._cursor
         kind, number = "", None
@@ -152,7 +155,7 @@ class _Answers:
                 cursor.skip()
         return number
 
-    def _result(self, kind: str) -> Iterator[SeriesBatch | Refused]:
+    def _result(self, kind: str) -> Generator[SeriesBatch | Refused, None, int]:
         cursor = self._cursor
         number = 0
         if kind in ("scalar", "string"):
