@@ -170,6 +170,7 @@ class _Shard:
     ) -> Iterator[SeriesBatch | Refused]:
         _check_ratio(self._chunks.metadata.row_group(group), columns)
         _check_ratio(self._labels.metadata.row_group(group), self._label_columns)
+        both: Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]
         if self._labels is self._chunks:
             both = ((batch, batch) for batch in self._batches(self._labels, group, [*self._label_columns, *columns]))
         else:
@@ -197,7 +198,8 @@ class _Shard:
         cells = [data.column(column) for column in columns]
         metrics = None if wanted.metrics is None else _with_bases(wanted.metrics)
         chosen: list[Labels] = []
-        counts, chunks, encodings, places = [], [], [], []
+        chunks: list[bytes] = []
+        counts, encodings, places = [], [], []
         for i, own in enumerate(names):
             if metrics is not None and next((value for key, value in own if key == NAME), "") not in metrics:
                 continue
