@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aftershock.pipeline.attempts import US
+from aftershock.pipeline.attempts import ASSUMED, US
 from aftershock.pipeline.exclusion_evidence import HARDWARE_KINDS
 from aftershock.pipeline.metrics.rules import WindowRules
 from aftershock.schemas.events import EventRow, GpuError, NodeEvent, SchedulerEvent, TrainingEvent
@@ -35,7 +35,8 @@ class Asked:
 
 def is_asked(row: EventRow) -> bool:
     """Whether metrics may have shown something of an event: a fault, or what may have been one."""
-    if row.time is None or row.event_id is None:
+    # A time in a zone that was assumed is joined only with its like: samples know theirs.
+    if row.time is None or row.event_id is None or row.time_basis == ASSUMED:
         return False
     if isinstance(row, GpuError):
         return row.role != "follow_on"
@@ -51,7 +52,7 @@ def asked_of(events: Iterable[EventRow], sessions: Iterable[Session]) -> list[As
     running = _Running(sessions)
     found: dict[object, Asked] = {}
     for row in sorted((row for row in events if is_asked(row)), key=lambda row: (row.time or 0, row.event_id or "")):
-        hosts = _hosts(row)
+        hosts = hosts_of(row)
         for host in hosts:
             key = (row.burst_id, host) if isinstance(row, GpuError) and row.burst_id else (row.event_id, host)
             if key not in found:
@@ -59,7 +60,8 @@ def asked_of(events: Iterable[EventRow], sessions: Iterable[Session]) -> list[As
     return list(found.values())
 
 
-def _hosts(row: EventRow) -> Sequence[str]:
+def hosts_of(row: EventRow) -> Sequence[str]:
+    """The hosts that an event is about."""
     if isinstance(row, SchedulerEvent) and row.hosts:
         return row.hosts
     return [row.host] if row.host else []
@@ -100,18 +102,6 @@ class _Running:
             if start <= time <= end + 120 * US:
                 return tuple(other for other in hosts if other != host)[:MOST_PEERS]
         return ()
-
-
-def spans_ms(asked: Iterable[Asked], rules: WindowRules) -> tuple[tuple[int, int], ...]:
-    """The times that are needed, in milliseconds, merged."""
-    spans = sorted(window_ms(one, rules)[0::3] for one in asked)
-    merged: list[tuple[int, int]] = []
-    for begin, end in spans:
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((begin, end))
-    return tuple(merged)
 
 
 def window_ms(one: Asked, rules: WindowRules) -> tuple[int, int, int, int]:

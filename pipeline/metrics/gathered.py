@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from aftershock.parsers.prometheus.columns import NAME, Labels, SeriesBatch
 from aftershock.pipeline.metrics.identity import HOST_LABELS, PCI_LABELS, UUID_LABELS, Subject, Subjects
+from aftershock.pipeline.metrics.spans import Spans, inside
 from aftershock.pipeline.metrics.window_join import Floats, Ints
 from aftershock.schemas.ids import stable_id
 
@@ -25,7 +26,6 @@ _NAMING: Final = frozenset(
 # A replica fills in for another where that has nothing for as many of its own intervals.
 _GAP: Final = 3.0
 
-Spans = tuple[tuple[int, int], ...]
 _Piece = tuple[int, int, Ints, Floats]
 
 
@@ -66,26 +66,25 @@ class Gathered:
     everything: bool = False
     series: list[Known] = field(default_factory=list)
     _number: dict[str, int] = field(default_factory=dict)
-    _of_labels: dict[Labels, Known] = field(default_factory=dict)
+    of_labels: dict[Labels, Known] = field(default_factory=dict)
     _replicas: dict[tuple[str, str], int] = field(default_factory=dict)
     _pieces: list[_Piece] = field(default_factory=list)
 
     def known(self, labels: Labels, subjects: Subjects, time: int = 0) -> Known:
         """A series by its labels. Equal series of two replicas are one."""
-        known = self._of_labels.get(labels)
+        known = self.of_labels.get(labels)
         if known is None:
-            known = self._of_labels[labels] = known_of(labels, subjects, time)
+            known = self.of_labels[labels] = known_of(labels, subjects, time)
         return known
 
     def add(self, batch: SeriesBatch, known: Sequence[Known], source: str = "") -> None:
         """Keep of a batch what is wanted. ``known``: its series, in their order. ``source``: where it was read."""
         for at, one in enumerate(known):
-            spans = self.wanted.get(one.subject.host or "")
-            if spans is None and not self.everything:
+            if not self.everything and (one.subject.host or "") not in self.wanted:
                 continue
             begin, end = int(batch.begins[at]), int(batch.begins[at + 1])
             times = batch.times[begin:end]
-            keep = np.ones(len(times), bool) if self.everything else inside(times, spans or ())
+            keep = self.keeps(one, times)
             if not keep.any():
                 continue
             number = self._number.get(one.series_id)
@@ -94,6 +93,12 @@ class Gathered:
                 self.series.append(one)
             replica = self._replicas.setdefault((one.replica, source), len(self._replicas))
             self._pieces.append((number, replica, times[keep], batch.values[begin:end][keep]))
+
+    def keeps(self, known: Known, times: Ints) -> NDArray[np.bool_]:
+        """Which samples of a series are wanted."""
+        if self.everything:
+            return np.ones(len(times), bool)
+        return inside(times, self.wanted.get(known.subject.host or "", ()))
 
     def batch(self) -> SeriesBatch:
         """Everything that was kept, sorted by series id and time, once; ``series`` is in that order."""
@@ -142,14 +147,3 @@ def _in_order(pieces: Sequence[_Piece]) -> tuple[Ints, Floats]:
     first = np.ones(len(times), bool)
     first[1:] = times[1:] != times[:-1]
     return times[first], values[first]
-
-
-def inside(times: Ints, spans: Spans) -> NDArray[np.bool_]:
-    """Which times lie in any of the spans, which are sorted and apart from each other."""
-    if not spans:
-        return np.zeros(len(times), bool)
-    begins = np.array([span[0] for span in spans], np.int64)
-    ends = np.array([span[1] for span in spans], np.int64)
-    at = np.searchsorted(begins, times, side="right") - 1
-    found: NDArray[np.bool_] = (at >= 0) & (times < ends[np.maximum(at, 0)])
-    return found

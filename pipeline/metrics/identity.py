@@ -101,10 +101,12 @@ class Subjects:
         return _subject(Subject(host, uuid, index, pci, how, host in self._known), slots)
 
     def _host(self, labels: Mapping[str, str]) -> str | None:
-        named = [self._names.of(self._named.get(address_of(labels)))]
-        named += [self._names.of(_PORT.sub("", labels[name])) for name in HOST_LABELS if labels.get(name)]
-        hosts = [host for host in named if host and host not in _NO_HOSTS and not _POD.search(host)]
-        return next((host for host in hosts if host in self._known), hosts[0] if hosts else None)
+        own = [self._names.of(_PORT.sub("", labels[name])) for name in HOST_LABELS if labels.get(name)]
+        # A machine that was scraped has a name, but whoever it tells of may be another.
+        named = self._names.of(self._named.get(address_of(labels)))
+        scraped = [own.pop()] if labels.get("instance") and own else []
+        hosts = [host for host in (*own, named, *scraped) if host and host not in _NO_HOSTS and not _POD.search(host)]
+        return next((host for host in hosts if host in self._known), named or (hosts[0] if hosts else None))
 
     def host_of(self, printed: str) -> str | None:
         """The host that a name means."""

@@ -1,0 +1,110 @@
+"""Metrics in a whole run: from text beside a kernel log to samples, evidence, checkpoints and alarms."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from aftershock.results import Results
+from tests.pipeline.conftest import RunJob
+from tests.pipeline.test_run import contents
+
+HOSTS = ("gpu001", "gpu002", "gpu003", "gpu004", "gpu005")
+BEGIN = dt.datetime(2026, 3, 1, tzinfo=dt.timezone.utc)
+FAULT = BEGIN + dt.timedelta(hours=8)
+STEP = 30
+GB = 1e9
+XID = "%s %s kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=7, name=python3, GPU has fallen off the bus.\n"
+UUIDS = {host: f"GPU-0000000{number}-1111-2222-3333-444444444444" for number, host in enumerate(HOSTS)}
+
+
+def noise(host: str, second: int) -> float:
+    return (hash((int(host[-1]), second // STEP * 7919)) % 11 - 5) / 5
+
+
+def lines(value: Callable[[str, int], str], hours: float = 10) -> Iterator[str]:
+    for second in range(0, int(hours * 3600), STEP):
+        for host in HOSTS:
+            yield value(host, second)
+
+
+def gpu_lines(host: str, second: int) -> str:
+    time = BEGIN.timestamp() + second
+    dcgm = f'{{gpu="0",UUID="{UUIDS[host]}",Hostname="{host}",instance="{host}:9400"}}'
+    node = f'{{instance="10.0.0.{host[-1]}:9100"}}'
+    fault = FAULT.timestamp() - BEGIN.timestamp()
+    ill = host == "gpu002" and second >= fault - 600
+    over = host == "gpu002" and second >= fault + 60
+    temperature = 60 + noise(host, second) + (25 if ill else 0)
+    interrupts = 1e6 + 5000 * second - (4500 * (second - fault + 600) if ill else 0)
+    found = [
+        f'node_uname_info{{instance="10.0.0.{host[-1]}:9100",nodename="{host}"}} 1 {time}',
+        f"node_intr_total{node} {interrupts + 100 * noise(host, second)} {time}",
+        f"up{node} 1 {time}",
+    ]
+    if not over:
+        found += [
+            f"DCGM_FI_DEV_GPU_TEMP{dcgm} {temperature} {time}",
+            f"DCGM_FI_DEV_POWER_USAGE{dcgm} {500 + 10 * noise(host, second)} {time}",
+        ]
+    written = 8 * GB * max(0, min(second - 7200, 600))
+    found.append(
+        f'node_mountstats_nfs_total_write_bytes_total{{instance="10.0.0.{host[-1]}:9100",export="s:/c"}} {written} {time}'
+    )
+    return "\n".join(found) + "\n"
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    with (folder / "metrics.om").open("w") as file:
+        file.writelines(lines(gpu_lines))
+        file.write("# EOF\n")
+    (folder / "kern.log").write_text(
+        "".join(
+            XID % (time.isoformat(), host)
+            for host, time in (("gpu002", FAULT), ("gpu004", BEGIN + dt.timedelta(minutes=20)))
+        )
+    )
+    (folder / "aftershock.toml").write_text(
+        '[cluster]\nhosts = "gpu[001-005]"\nscrape_interval_s = 30\n[storage]\nwrite_bytes_per_s = 250e9\n'
+    )
+    return folder
+
+
+def run(run_job: RunJob, folder: Path, **more: object) -> Results:
+    return run_job(folder / "metrics.om", folder / "kern.log", config=str(folder / "aftershock.toml"), **more)
+
+
+def test_windows_evidence_and_checkpoints(run_job: RunJob, inputs: Path) -> None:
+    found = run(run_job, inputs)
+    series = {row["series_id"]: row for row in found["series"].table().to_pylist()}
+    assert {row["host"] for row in series.values()} == {"gpu002", "gpu004"}
+    # node_exporter names an address: whose it is was told by a series of its own.
+    assert {row["host"] for row in series.values() if row["metric"] == "node_intr_total"} == {"gpu002", "gpu004"}
+    times = found["samples"].table().column("time").to_pylist()
+    assert min(times) >= BEGIN
+    assert not [time for time in times if BEGIN + dt.timedelta(minutes=26) < time < FAULT - dt.timedelta(minutes=91)]
+    evidence = [row for row in found["evidence"].table().to_pylist() if row["host"] == "gpu002"]
+    by_metric = {row["metric"]: row for row in evidence}
+    assert by_metric["DCGM_FI_DEV_GPU_TEMP"]["lead_s"] == 600
+    assert by_metric["DCGM_FI_DEV_GPU_TEMP"]["gpu_uuid"] == UUIDS["gpu002"]
+    assert by_metric["node_intr_total"]["robust_z"] < -6
+    assert by_metric["DCGM_FI_DEV_POWER_USAGE"]["lead_s"] is None
+    (save,) = found["checkpoints"].table().to_pylist()
+    assert (save["kind"], save["origin"]) == ("save", "metrics")
+    assert save["start_time"] == BEGIN + dt.timedelta(hours=2)
+    assert save["peak_bytes_per_s"] == pytest.approx(40 * GB)
+    assert save["utilisation"] == pytest.approx(40 / 250)
+    notes = [row["note"] for row in found["sources"].table().to_pylist() if row["format"] == "openmetrics"]
+    assert "0 of them of no known host" in notes[0]
+
+
+def test_two_runs_give_equal_bytes(run_job: RunJob, inputs: Path, tmp_path: Path) -> None:
+    run(run_job, inputs, out=tmp_path / "a")
+    run(run_job, inputs, out=tmp_path / "b")
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
