@@ -18,6 +18,7 @@ from aftershock.parsers.cut_tail import doubts
 from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.formats import LOOKAHEAD, Envelope, Found, FoundColumns, Line, Mark, Refused
 from aftershock.parsers.inner_lines import read_line
+from aftershock.parsers.many_lines import hits_outside, take_lines
 from aftershock.parsers.redact import redact_row
 from aftershock.parsers.runs import Runs
 from aftershock.parsers.scan import HIDDEN, Scanner
@@ -113,11 +114,14 @@ class Window:
             self.base = before
 
 
-def read_block(window: Window, begin: int, stop: int, scanner: Scanner, gap: int | None = None) -> BlockResult:
+def read_block(
+    window: Window, begin: int, stop: int, scanner: Scanner, gap: int | None = None, *, columns: bool = False
+) -> BlockResult:
     """Read the lines that start in [begin, stop).
 
     ``window`` must hold the byte before ``begin`` (unless it is 0), and should hold the REACH bytes before it.
     ``gap``: of bursts, in microseconds, if what repeats is folded anyway: then long runs of it are counted, not read.
+    ``columns``: rows may come as columns, where a format reads many lines at once.
     """
     result = BlockResult()
     window.fill(stop + REACH + LOOKAHEAD)  # more than most last lines need: one read for the whole block
@@ -141,7 +145,7 @@ def read_block(window: Window, begin: int, stop: int, scanner: Scanner, gap: int
         end = last - 1
     if end >= first:
         window.fill(end + 1 + REACH)
-        _read_owned(window, first, end, scanner, gap, result)
+        _read_owned(window, first, end, scanner, gap, result, columns=columns)
         if window.ended and window.until <= end + 1 and not too_long:
             _mark_last(window, first, end, result)
             if window.until == end:
@@ -151,7 +155,9 @@ def read_block(window: Window, begin: int, stop: int, scanner: Scanner, gap: int
     return result
 
 
-def read_blocks(stream: BinaryIO, size: int, scanner: Scanner, gap: int | None = None) -> Iterator[BlockResult]:
+def read_blocks(
+    stream: BinaryIO, size: int, scanner: Scanner, gap: int | None = None, *, columns: bool = False
+) -> Iterator[BlockResult]:
     """Read a stream from its beginning to its end in blocks of ``size`` bytes; memory is bounded by the block.
 
     Raises:
@@ -160,7 +166,7 @@ def read_blocks(stream: BinaryIO, size: int, scanner: Scanner, gap: int | None =
     window = Window(stream, 0)
     begin = 0
     while True:
-        yield read_block(window, begin, begin + size, scanner, gap)
+        yield read_block(window, begin, begin + size, scanner, gap, columns=columns)
         window.fill(begin + size + 1)
         if window.ended and window.until <= begin + size:
             break
@@ -198,15 +204,19 @@ def _too_long(offset: int, excerpt: bytes) -> Refused:
     return Refused(offset, 0, f"line longer than {SPAN} bytes", excerpt)
 
 
-def _read_owned(window: Window, first: int, end: int, scanner: Scanner, gap: int | None, result: BlockResult) -> None:
+def _read_owned(
+    window: Window, first: int, end: int, scanner: Scanner, gap: int | None, result: BlockResult, *, columns: bool
+) -> None:
     data, base = window.data, window.base
     newlines, long_lines = _count_lines(data, first - base, end - base)
     result.lines += newlines + 1
     for at, length in long_lines:
         result.refused.append(("", _too_long(base + at, bytes(data[at : at + min(length, 512)]))))
     skip = {at for at, _ in long_lines}
-    with memoryview(data) as view:
-        hits = scanner.hits(view[first - base : end - base])
+    taken, spans = take_lines(data, base, first - base, end - base, scanner) if columns else ([], [])
+    result.columns += taken
+    result.records += sum(rows.count for _, rows in taken)
+    hits = hits_outside(data, first - base, end - base, spans, scanner)
     runs = None if gap is None else Runs(data, base, end - base, gap)
     _read_hits(data, base, first - base, end - base, hits, scanner, skip, runs, result)
     _mark_lines(data, base, first - base, end - base, skip, result)

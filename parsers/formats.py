@@ -92,6 +92,17 @@ class FoundColumns:
     columns: Mapping[str, pa.Array]
 
 
+class FoundLines(NamedTuple):
+    """Whole lines of a block that were read together. Nothing else is to be found in them.
+
+    spans: the runs of bytes that were read, in order: each begins with the first byte of a line and ends behind the
+        last byte of one, its line end not counted.
+    """
+
+    rows: FoundColumns
+    spans: list[tuple[int, int]]
+
+
 class Refused(NamedTuple):
     """Something that looked like a record and could not be read."""
 
@@ -176,6 +187,8 @@ class LineFormat:
     everywhere: whether its records are looked for in every log; else not in a system's own logs, where words such as
         error and step mean other things.
     aliases: formats among whose lines its own stand: a file that is forced to one of those is read for these too.
+    read_lines: many lines at once, where they are of known shape: the same rows as ``read`` would give. It takes bytes,
+        the place of the first line in them and that behind the line end of the last one, and the offset of the bytes.
     """
 
     name: str
@@ -190,6 +203,7 @@ class LineFormat:
     settle: Callable[[list[Found]], list[Found]] = nothing_settled
     everywhere: bool = True
     aliases: tuple[str, ...] = ()
+    read_lines: Callable[[bytes | bytearray, int, int, int], FoundLines | None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

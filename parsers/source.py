@@ -106,14 +106,20 @@ def base_name(source: str) -> str:
 
 
 def read_range(
-    opened: Opened, begin: int, stop: int, opener: Opener = open_local, gap: int | None = None
+    opened: Opened,
+    begin: int,
+    stop: int,
+    opener: Opener = open_local,
+    gap: int | None = None,
+    *,
+    columns: bool = False,
 ) -> BlockResult:
-    """The lines of a splittable source that start in [begin, stop). ``gap``: see :func:`read_block`."""
+    """The lines of a splittable source that start in [begin, stop). ``gap``, ``columns``: see :func:`read_block`."""
     with opener(opened.file.path) as stream:
         base = max(0, begin - REACH)
         stream.seek(base)
         window = Window(stream, base)
-        result = read_block(window, begin, stop, scanner_for(opened.detected.formats), gap)
+        result = read_block(window, begin, stop, scanner_for(opened.detected.formats), gap, columns=columns)
     if begin <= window.until < stop:
         # The plan cut the file by its size: what was there then is gone (copytruncate, or a writer that began again).
         reason = f"the file became shorter while it was read: {stop - window.until} bytes of this part are missing"
@@ -150,7 +156,7 @@ def read_stream(
     if detected.how == "document" and detected.document is not None:
         yield from _read_document(stream, detected.document, columns=columns)
     else:
-        yield from read_blocks(stream, STREAM_BLOCK, scanner_for(detected.formats), gap)
+        yield from read_blocks(stream, STREAM_BLOCK, scanner_for(detected.formats), gap, columns=columns)
 
 
 def _read_folder(opened: Opened, opener: Opener) -> Iterator[BlockResult]:

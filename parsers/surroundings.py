@@ -70,6 +70,11 @@ def is_alone(envelope: Envelope, data: bytes | bytearray, begin: int) -> bool:
     return name != "export"
 
 
+def may_hold_raw_bytes(data: bytes | bytearray, begin: int, end: int) -> bool:
+    """Whether a message in raw bytes may begin in ``data[begin:end]`` and reach beyond it."""
+    return data.rfind(_BINARY, max(begin, end - _RAW_REACH), end) >= 0
+
+
 def look_around(text: bytes, envelope: Envelope, before: bytes, after: bytes) -> Envelope | None:
     """The envelope of a line with what the lines around it say; None if the line is part of a record before it.
 

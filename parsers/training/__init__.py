@@ -17,6 +17,7 @@ from aftershock.parsers.envelopes.layer import clocks_together
 from aftershock.parsers.formats import LOOKAHEAD, Envelope, Found, Head, Line, LineFormat, Refused
 from aftershock.parsers.kernel.rules import literal
 from aftershock.parsers.scan import PatternScanner
+from aftershock.parsers.training.dense import dense_steps
 from aftershock.parsers.training.prefixes import Prefix, peel_all
 from aftershock.parsers.training.rules import Made, Said, Told
 from aftershock.parsers.training.saves import CHECKPOINT_KINDS
@@ -137,4 +138,5 @@ FORMAT = LineFormat(
     samples=all_samples(),
     non_samples=all_non_samples(),
     everywhere=False,
+    read_lines=dense_steps,
 )

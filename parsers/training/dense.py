@@ -14,27 +14,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from aftershock.parsers.formats import FoundColumns
+from aftershock.parsers.formats import FoundColumns, FoundLines
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
-
-
-class Dense(NamedTuple):
-    """What a block gave. ``spans``: the runs of bytes that were read, within the block, in order: each begins with the
-    first byte of a line and ends behind the last byte of one, its newline not counted.
-
-    The columns hold the writer of a line under ``@mark``, as a row that is read by itself does.
-    """
-
-    steps: FoundColumns
-    spans: list[tuple[int, int]]
 
 
 # A line that holds this is worth a look; a block without any is not read at all.
@@ -120,17 +109,17 @@ class _Group:
     columns: dict[str, pa.Array] = field(default_factory=dict)
 
 
-def dense_steps(block: bytes, base: int) -> Dense | None:
-    """The steps of known shape among the lines that begin behind the first newline of ``block`` and end before its last
-    one. None if there are none.
+def dense_steps(block: bytes | bytearray, begin: int, end: int, base: int) -> FoundLines | None:
+    """The steps of known shape among the lines of ``block[begin:end]``; None if there are none.
 
-    base: offset of the block in its file.
+    begin: the first byte of a line. end: behind the line end of one. base: offset of the block in its file. The columns
+    hold the writer of a line under ``@mark``, as a row that is read by itself does.
     """
-    if _WORD not in block:
+    if block.find(_WORD, begin, end) < 0:
         return None
     data = np.frombuffer(block, dtype=np.uint8)
-    newlines = np.flatnonzero(data == 10).astype(np.int64)
-    starts, ends = newlines[:-1] + 1, newlines[1:]
+    ends = np.flatnonzero(data[begin:end] == 10) + begin
+    starts = np.concatenate(([begin], ends[:-1] + 1))
     ends = ends - (data[ends - 1] == 13)
     lengths = ends - starts
     likely = np.flatnonzero((lengths >= _SHORTEST) & (lengths <= _LONGEST))
@@ -152,10 +141,12 @@ def dense_steps(block: bytes, base: int) -> Dense | None:
     columns = {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
     at = starts[which]
     columns["@offset"] = pa.array(at + base)
-    return Dense(FoundColumns("training_steps", len(which), columns), _runs(at, at + lengths[which]))
+    return FoundLines(FoundColumns("training_steps", len(which), columns), _runs(at, at + lengths[which]))
 
 
-def _groups_of(block: bytes, data: Bytes, starts: Ints, lengths: Ints, shapes: dict[int, list[_Shape]]) -> list[_Group]:
+def _groups_of(
+    block: bytes | bytearray, data: Bytes, starts: Ints, lengths: Ints, shapes: dict[int, list[_Shape]]
+) -> list[_Group]:
     groups = []
     for length in np.unique(lengths).tolist():
         left = np.flatnonzero(lengths == length)
@@ -164,7 +155,7 @@ def _groups_of(block: bytes, data: Bytes, starts: Ints, lengths: Ints, shapes: d
         for number in range(_MOST_SHAPES):
             if number == len(known):
                 at = int(starts[left[0]])
-                known.append(_Shape.of(block[at : at + length]))
+                known.append(_Shape.of(bytes(block[at : at + length])))
             fits = known[number].fits(rows)
             if not fits.any():
                 continue

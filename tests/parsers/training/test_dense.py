@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aftershock.parsers.envelopes import unwrap
-from aftershock.parsers.formats import Found, Line
+from aftershock.parsers.formats import Found, FoundLines, Line
 from aftershock.parsers.training import read
-from aftershock.parsers.training.dense import Dense, dense_steps
+from aftershock.parsers.training.dense import dense_steps
 from tests.parsers.training.reading import megatron
 
 
@@ -48,11 +48,11 @@ NAMES = (
 )
 
 
-def rows_of(dense: Dense | None) -> list[dict[str, Any]]:
+def rows_of(dense: FoundLines | None) -> list[dict[str, Any]]:
     if dense is None:
         return []
-    columns = {name: column.to_pylist() for name, column in dense.steps.columns.items()}
-    assert all(len(column) == dense.steps.count for column in columns.values())
+    columns = {name: column.to_pylist() for name, column in dense.rows.columns.items()}
+    assert all(len(column) == dense.rows.count for column in columns.values())
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
@@ -62,9 +62,9 @@ def same(one: Any, other: Any) -> bool:
     )
 
 
-def check(block: bytes, base: int = 7) -> Dense | None:
+def check(block: bytes, base: int = 7) -> FoundLines | None:
     """The rows of the block path are those of the rules, for the lines that it takes; it takes whole lines only."""
-    dense = dense_steps(block, base)
+    dense = dense_steps(block, block.find(b"\n") + 1, block.rfind(b"\n") + 1, base)
     rows = {row["@offset"]: row for row in rows_of(dense)}
     spans = [] if dense is None else dense.spans
     for begin, end in spans:
@@ -95,7 +95,7 @@ def test_whole_blocks() -> None:
     lines = [megatron(step, stamp="2026-03-01 10:20:30.123456") for step in range(1, 5000)]
     dense = check(("x\n" + "\n".join(lines) + "\n").encode())
     assert dense is not None
-    assert dense.steps.count == 4999
+    assert dense.rows.count == 4999
     assert len(dense.spans) == 1
 
 
@@ -121,7 +121,7 @@ def test_whole_blocks() -> None:
 def test_shapes_that_are_taken(line: str) -> None:
     dense = check(f"\n{line}\n".encode())
     assert dense is not None
-    assert dense.steps.count == 1
+    assert dense.rows.count == 1
 
 
 @pytest.mark.parametrize(
