@@ -35,6 +35,7 @@ _NAME: Final = "prometheus_query"
 _LOOKAHEAD: Final = 1 << 20
 # Samples that may stand before the labels they belong to, where somebody sorted the keys.
 _MOST_EARLY: Final = 1 << 22
+_OF_HISTOGRAM: Final = 64
 _MOST_WARNINGS: Final = 20
 
 # Tools that sort the keys put the data first.
@@ -143,7 +144,7 @@ class _Answers:
                 yield Refused(offset, 0, f"{_NAME}: the server {word}: {str(text)[:400]}")
 
     def _data(self) -> Generator[SeriesBatch | Refused, None, int | None]:
-        """The ``data`` of an answer; returns how many elements its result has, None if it has none."""
+        """The ``data`` of an answer. Returns how many elements its result has, None if it has none."""
         cursor = self._cursor
         kind, number = "", None
         for key in cursor.members():
@@ -191,17 +192,17 @@ class _Answers:
                     if pairs is None:
                         raise cursor.bad("values that are no pairs")
                     bad += self._take(labels, pairs, early)
-                    n_early += len(pairs.times) if labels is None else 0
+                    n_early = self._early(n_early + (len(pairs.times) if labels is None else 0))
                     if self._gather.full:
                         yield from self._flush()
             elif key == "value":
                 self._watch.computed()
-                n_early += 1
+                n_early = self._early(n_early + 1)
                 bad += self._take(labels, pairs_of_values([cursor.value()]), early)
             elif key == "histograms" and cursor.peek() == b"[":
                 for _ in cursor.elements():
                     early_histograms.append(cursor.value())
-                    n_early += 64
+                    n_early = self._early(n_early + (_OF_HISTOGRAM if labels is None else 0))
                     if labels is not None:
                         bad += self._take_histograms(labels, early_histograms)
                         if self._gather.full:
@@ -209,11 +210,9 @@ class _Answers:
             elif key == "histogram":
                 self._watch.computed()
                 early_histograms.append(cursor.value())
-                n_early += 64
+                n_early = self._early(n_early + _OF_HISTOGRAM)
             else:
                 cursor.skip()
-            if labels is None and n_early > _MOST_EARLY:
-                raise cursor.bad(f"more than {_MOST_EARLY} samples stand before their labels")
         if labels is None:
             yield Refused(begin, cursor.offset - begin, f"{_NAME}: a series without labels that are text")
             return
@@ -222,6 +221,12 @@ class _Answers:
         bad += self._take_histograms(labels, early_histograms)
         if bad:
             yield Refused(begin, cursor.offset - begin, f"{_NAME}: {bad} samples of {labels} are not read"[:400])
+
+    def _early(self, number: int) -> int:
+        """That many samples stand before their labels, and are kept."""
+        if number > _MOST_EARLY:
+            raise self._cursor.bad(f"more than {_MOST_EARLY} samples stand before their labels")
+        return number
 
     def _take(self, labels: Labels | None, pairs: Pairs, early: list[Pairs]) -> int:
         if labels is None:

@@ -7,7 +7,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from aftershock.parsers.formats import Refused
 
-BLOCK: Final = 4 << 20
+BLOCK: Final = 1 << 20
 EXCERPT: Final = 256
 
 _BOM: Final = b"\xef\xbb\xbf"
