@@ -20,7 +20,7 @@ from aftershock.pipeline.attempts import US
 from aftershock.pipeline.changes import mark_planned
 from aftershock.pipeline.exclusion_evidence import Evidence
 from aftershock.pipeline.exclusion_rules import ExclusionRules
-from aftershock.pipeline.keys import Partition, partition_of, partitioned
+from aftershock.pipeline.keys import Partition, partition_of, partitioned, typed
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.retry_rules import RetryRules
 from aftershock.pipeline.roster import Roster, complements
@@ -96,7 +96,8 @@ class GatherCluster(beam.PTransform):  # type: ignore[misc]
     def expand(self, gathered: Any) -> Any:
         """PCollections of Partition to PCollection[RecordBatch]."""
         gather = beam.FlatMap(_gather, self._rules, self._window).with_output_types(pa.RecordBatch)
-        return gathered | "Gathered" >> beam.Flatten() | "GroupCluster" >> beam.GroupByKey() | "Gather" >> gather
+        at_hand = typed(gathered | "Gathered" >> beam.Flatten(), Partition)
+        return typed(at_hand | "GroupCluster" >> beam.GroupByKey() | "Gather" >> gather, pa.RecordBatch)
 
 
 def _gather(

@@ -27,13 +27,20 @@ Partition = tuple[int, pa.RecordBatch]
 RowT = TypeVar("RowT", bound=Row)
 
 
-def typed_outputs(outputs: Any, *tags: str) -> Any:
-    """The outputs of a step that has several, with their types: rows that are done are batches, others partitions.
+def typed(collection: Any, kind: Any) -> Any:
+    """A collection with the type of its elements, by which Beam takes their coder.
 
-    Beam does not know the types of such outputs, and would send batches on their way as whatever pickle makes of them.
+    The runs do without Beam's check of types, and with it goes what steps declare: batches would travel as whatever
+    pickle makes of them.
     """
+    collection.element_type = beam.typehints.native_type_compatibility.convert_to_beam_type(kind)
+    return collection
+
+
+def typed_outputs(outputs: Any, *tags: str) -> Any:
+    """The outputs of a step that has several, with their types: rows that are done are batches, others partitions."""
     for tag in tags:
-        outputs[tag].element_type = pa.RecordBatch if tag == DONE else beam.typehints.Tuple[int, pa.RecordBatch]
+        typed(outputs[tag], pa.RecordBatch if tag == DONE else Partition)
     return outputs
 
 

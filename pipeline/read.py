@@ -15,6 +15,7 @@ from aftershock.parsers.source import SourceFile
 from aftershock.parsers.transit import pack, pack_source
 from aftershock.pipeline import tally
 from aftershock.pipeline.chunks import read_chunk
+from aftershock.pipeline.keys import typed
 from aftershock.pipeline.plan import CHUNK_BYTES, Chunk, chunks_of
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.workers import current_workers, is_small, parsing_workers
@@ -119,9 +120,10 @@ class ReadRecords(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, files: Any) -> Any:
         """PCollection[SourceFile] to PCollection[tuple[str, RecordBatch]]."""
-        return (
+        parsed = (
             files
             | "PlanChunks" >> beam.FlatMap(plan_chunks, self._chunk_bytes).with_output_types(tuple[int, Chunk])
             | "SpreadChunks" >> beam.GroupByKey()
             | "ParseChunks" >> beam.ParDo(ParseChunks(self._burst_gap)).with_output_types(Keyed)
         )
+        return typed(parsed, Keyed)

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from aftershock.parsers.redact import redact
 from aftershock.pipeline.engine import beam_options
 from aftershock.pipeline.entities import LINEAGES, BuildSessions, LinkRetries, MergeOccurrences
 from aftershock.pipeline.gather import GATHERED, GatherCluster, GatherRules
-from aftershock.pipeline.keys import BYTES_PER_JOB_PARTITION, DONE, partitions_for
+from aftershock.pipeline.keys import BYTES_PER_JOB_PARTITION, DONE, partitions_for, typed
 from aftershock.pipeline.metrics.sources import metrics_among
 from aftershock.pipeline.options import RunOptions, machine_zone
 from aftershock.pipeline.prepare import BURST_GAP, Prepared
@@ -116,11 +118,9 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
         gathered = (events[GATHERED], sessions[GATHERED], linked[GATHERED]) | "GatherCluster" >> GatherCluster(
             GatherRules(config.cluster.hosts, config.chains, config.exclusions), window
         )
-        _ = (
-            (settled[DONE], events[DONE], sessions[DONE], linked[DONE], gathered)
-            | "AllTables" >> beam.Flatten()
-            | "WriteTables" >> WriteTables(staging, options.table_format)
-        )
+        done = (settled[DONE], events[DONE], sessions[DONE], linked[DONE], gathered)
+        tables = typed(done | "AllTables" >> beam.Flatten(), pa.RecordBatch)
+        _ = tables | "WriteTables" >> WriteTables(staging, options.table_format)
 
 
 def _settle_training(prepared: Prepared, staging: Path) -> None:

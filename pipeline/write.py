@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from aftershock.parsers.transit import table_name
+from aftershock.pipeline.keys import typed
 from aftershock.pipeline.prepare import MANIFEST
 from aftershock.pipeline.quick_beam import beam
 from aftershock.schemas.batches import as_written
@@ -100,11 +101,9 @@ class WriteTables(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, batches: Any) -> Any:
         """PCollection[RecordBatch] to the paths of the parts."""
+        cut = typed(batches | "CutByMonth" >> beam.FlatMap(shards_of).with_output_types(Sharded), Sharded)
         return (
-            batches
-            | "CutByMonth" >> beam.FlatMap(shards_of).with_output_types(Sharded)
-            | "GroupPart" >> beam.GroupByKey()
-            | "WritePart" >> beam.Map(_write_shard, self._staging, self._format)
+            cut | "GroupPart" >> beam.GroupByKey() | "WritePart" >> beam.Map(_write_shard, self._staging, self._format)
         )
 
 
