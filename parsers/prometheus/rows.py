@@ -19,6 +19,7 @@ from aftershock.parsers.prometheus.columns import (
     ReadColumns,
     SeriesBatch,
 )
+from aftershock.parsers.prometheus.grid import RESAMPLED_NOTE
 from aftershock.schemas.ids import stable_id
 from aftershock.schemas.metrics import Sample, Series
 
@@ -32,13 +33,20 @@ def series_id(labels: Labels) -> str:
 
 
 def rows_of(read: ReadColumns, source: MetricsSource) -> Iterator[Found | Refused]:
-    """All series and samples of a source, each series once before its first sample."""
+    """All series and samples of a source, each series once before its first sample.
+
+    What does not look scraped is told once, as a refusal beside the rows: a row has no place for it.
+    """
     told: set[str] = set()
+    resampled = False
     for item in read(source, EVERYTHING):
         if isinstance(item, Refused):
             yield item
-        else:
-            yield from _rows_of_batch(item, told)
+            continue
+        if item.resampled and not resampled:
+            resampled = True
+            yield Refused(0, 0, RESAMPLED_NOTE)
+        yield from _rows_of_batch(item, told)
 
 
 def reader(read: ReadColumns) -> Callable[[BinaryIO], Iterator[Found | Refused]]:
