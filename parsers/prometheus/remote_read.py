@@ -30,6 +30,7 @@ _LARGEST: Final = 1 << 30
 # Snappy writes no fewer bytes than a 22nd of what it stands for.
 _SNAPPY_RATIO: Final = 32
 _BATCH_CHUNKS: Final = 4096
+_BATCH_BYTES: Final = 8 << 20
 _SUM: Final = 4
 _EXCERPT: Final = 64
 
@@ -124,7 +125,7 @@ def read_streamed(source: MetricsSource, wanted: Wanted) -> Iterator[SeriesBatch
             try:
                 for begin, end in messages_in(data, 0, len(data), 1):
                     labels = labels_of(data, begin, end)
-                    if held.chunks >= _BATCH_CHUNKS and not held.goes_on(labels):
+                    if held.is_full and not held.goes_on(labels):
                         yield from held.take()
                     if _is_wanted(labels, wanted):
                         chunks = chunks_of(data, begin, end)
@@ -184,10 +185,15 @@ class _Held:
         self._clear()
 
     def _clear(self) -> None:
-        self.chunks = 0
+        self._chunks = self._bytes = 0
         self._labels: list[Labels] = []
         self._data: list[list[ChunkMessage]] = []
         self._offsets: list[list[int]] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to decode."""
+        return self._chunks >= _BATCH_CHUNKS or self._bytes >= _BATCH_BYTES
 
     def goes_on(self, labels: Labels) -> bool:
         """Whether the next chunks are of the last series."""
@@ -201,7 +207,8 @@ class _Held:
             self._offsets.append([])
         self._data[-1] += chunks
         self._offsets[-1] += [offset] * len(chunks)
-        self.chunks += len(chunks)
+        self._chunks += len(chunks)
+        self._bytes += sum(len(chunk.data) for chunk in chunks)
 
     def take(self) -> Iterator[SeriesBatch | Refused]:
         """Decode all that is here."""

@@ -21,14 +21,17 @@ from aftershock.parsers.formats import Refused
 from aftershock.parsers.prometheus.chunk_batch import MISSING, Chunks, Problem, batch_of
 from aftershock.parsers.prometheus.columns import MetricsSource, SeriesBatch, Wanted
 from aftershock.parsers.prometheus.file_ranges import FileRanges
+from aftershock.parsers.prometheus.ragged import begins_of
 from aftershock.parsers.prometheus.tsdb_chunks import ChunkFiles, place_of
 from aftershock.parsers.prometheus.tsdb_index import IndexDamage, open_index
-from aftershock.parsers.prometheus.tsdb_pick import LabelsOf, Picker
+from aftershock.parsers.prometheus.tsdb_pick import LabelsOf, Picked, Picker
 from aftershock.parsers.prometheus.varints import read_uvarint, zigzag
 
 Ints = NDArray[np.int64]
 Spans = Mapping[int, Sequence[tuple[int, int]]]
 
+# Samples that a batch has as a rule: 4096 chunks of 120 have half a million.
+_BATCH_SAMPLES: Final = 2 << 20
 # Chunks that cannot be read are refused one by one up to here, and counted beyond.
 _TOLD_CHUNKS: Final = 100
 _LARGEST_META: Final = 16 << 20
@@ -69,16 +72,34 @@ def read_block(source: MetricsSource, wanted: Wanted) -> Iterator[SeriesBatch | 
             yield _of_index(picked)
             continue
         data, problems = files.read(picked.places)
-        encodings = np.fromiter((chunk[0] if chunk else MISSING for chunk in data), np.uint8, len(data))
-        chunks = Chunks(labels_of(picked), picked.chunk_begins, data, encodings, skip=1)
-        own = {i: deleted[ref] for i, ref in enumerate(picked.refs.tolist()) if ref in deleted} if deleted else None
-        batch, more = batch_of(chunks, own)
-        yield from told.of(picked.places, problems + more)
-        if len(batch.times):
-            yield batch
+        yield from told.of(picked.places, problems)
+        labels = labels_of(picked)
+        for begin, end in _portions(picked, data):
+            part, first = picked.part(begin, end), picked.chunk_begins[begin]
+            own = data[first : first + len(part.places)]
+            encodings = np.fromiter((chunk[0] if chunk else MISSING for chunk in own), np.uint8, len(own))
+            chunks = Chunks(labels[begin:end], part.chunk_begins, own, encodings, skip=1)
+            batch, problems = batch_of(
+                chunks, {i: deleted[ref] for i, ref in enumerate(part.refs.tolist()) if ref in deleted}
+            )
+            yield from told.of(part.places, problems)
+            if len(batch.times):
+                yield batch
     yield from told.rest()
     files.close()
     file.close()
+
+
+def _portions(picked: Picked, data: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Series whose chunks are decoded together: all, unless their chunks claim unusually many samples."""
+    claimed = begins_of(np.fromiter((int.from_bytes(chunk[1:3], "big") for chunk in data), np.int64, len(data)))
+    samples = claimed[picked.chunk_begins]
+    begin, number = 0, len(picked.refs)
+    while begin < number:
+        end = int(np.searchsorted(samples, samples[begin] + _BATCH_SAMPLES, side="right")) - 1
+        end = min(max(end, begin + 1), number)
+        yield begin, end
+        begin = end
 
 
 def _of_index(refused: Refused) -> Refused:

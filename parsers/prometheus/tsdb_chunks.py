@@ -52,12 +52,14 @@ class ChunkFiles:
         begin = 0
         ordered = places[order]
         offsets = ordered & ((1 << _OFFSET_BITS) - 1)
+        behind = 0  # the place behind the last chunk
         cuts = np.flatnonzero(np.diff(ordered) > _GAP) + 1  # other files are farther away than any gap
         for end in [*cuts.tolist(), len(places)]:
             while begin < end:
                 stop = int(np.searchsorted(offsets[begin:end], offsets[begin] + _RUN)) + begin
                 own = order[begin:stop].tolist()
-                self._read_run(int(ordered[begin]), own, offsets[begin:stop].tolist(), found, problems)
+                run = (int(ordered[begin]), own, offsets[begin:stop].tolist())
+                behind = self._read_run(*run, behind, found, problems)
                 begin = stop
         return found, problems
 
@@ -68,17 +70,23 @@ class ChunkFiles:
             self._file = None
 
     def _read_run(
-        self, place: int, own: list[int], offsets: list[int], found: list[bytes], problems: list[Problem]
-    ) -> None:
+        self, place: int, own: list[int], offsets: list[int], behind: int, found: list[bytes], problems: list[Problem]
+    ) -> int:
+        """Read chunks of one file that stand near each other; returns the place behind the last of them."""
         name, first = place_of(place)
         file = self._opened(name)
         if file is None:
             problems += [Problem(i, f"the file {name} is missing") for i in own]
-            return
+            return behind
+        end = max(0, first + behind - place)
         data = file.read(first, offsets[-1] - first + _TAIL)
         value, unpack = google_crc32c.value, _SUM.unpack_from
         held = len(data) - _SUM.size - 1
         for i, offset in zip(own, offsets, strict=True):
+            if offset < end:
+                # Only made up or damaged: it would give the same bytes, and the memory for them, again and again.
+                problems.append(Problem(i, "a chunk that begins within another"))
+                continue
             at = offset - first
             size, body = -1, at
             if at + 8 < held:
@@ -100,6 +108,8 @@ class ChunkFiles:
                 problems.append(Problem(i, "a chunk with a wrong checksum"))
             else:
                 found[i] = chunk
+                end = offset + len(chunk)
+        return place - first + end
 
     def _opened(self, name: str) -> FileRanges | None:
         if name != self._name:

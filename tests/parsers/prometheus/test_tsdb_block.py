@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aftershock.parsers.prometheus import tsdb_pick
+from aftershock.parsers.prometheus import tsdb_block, tsdb_pick
 from aftershock.parsers.prometheus.columns import STALE_BITS, Wanted
+from aftershock.parsers.prometheus.tsdb_chunks import ChunkFiles
 from tests.parsers.prometheus.block_writer import WrittenChunk, WrittenSeries, write_block
 from tests.parsers.prometheus.blocks import BEGAN, STEP, floats, named, read, samples_of, series, source_of, steady
 from tests.parsers.prometheus.encoders import NAN, STALE, bits_of, histogram_chunk
@@ -209,6 +210,22 @@ def test_portions_never_cut_a_series(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert {name: len(own) for name, own in named(samples_of(batches)).items()} == {
         f"m{i}": 10 * (i % 7 + 1) for i in range(20)
     }
+
+
+def test_batches_are_bounded_by_samples_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tsdb_block, "_BATCH_SAMPLES", 500)
+    written = [series(f"m{i}", steady(100 * (i + 1))) for i in range(8)]
+    batches, _ = read(write_block(tmp_path / "b", written))
+    assert [len(batch.times) for batch in batches] == [300, 300, 400, 500, 600, 700, 800]
+    assert named(samples_of(batches)) == {f"m{i}": steady(100 * (i + 1)) for i in range(8)}
+
+
+def test_a_chunk_is_taken_once(tmp_path: Path) -> None:
+    """An index that sends many series to one chunk is made up: what it asks for has no bounds."""
+    block = write_block(tmp_path / "b", [series(f"m{i}", steady(100)) for i in range(3)])
+    found, problems = ChunkFiles(source_of(block)).read(np.array([8, 8, 9]))
+    assert [bool(chunk) for chunk in found] == [True, False, False]
+    assert [problem.reason for problem in problems] == ["a chunk that begins within another"] * 2
 
 
 @settings(max_examples=150, deadline=None)
