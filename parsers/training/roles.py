@@ -102,16 +102,22 @@ def _without_consequences(events: Sequence[Found], steps: Sequence[Found], *, af
             elif event.error_class == "nic_or_link":
                 follows = bool(before.classes - {"nic_or_link"})
             elif event.error_class == "user_or_admin_cancel":
-                follows = bool(before.classes - {"user_or_admin_cancel", "requeue"})
+                told = classes["scheduler_time_limit"] + classes["preemption"] > 0
+                follows = told or bool(before.classes - {"user_or_admin_cancel", "requeue"})
             elif event.error_class == "scheduler_time_limit":
                 follows = "collective_timeout" in before.classes
             else:
-                late = torn_down is not None and item.offset > torn_down and event.error_class in _WEAK
+                late = torn_down is not None and item.offset > torn_down and _is_weak(event)
                 follows = late and (from_outside or before.exits)
             if follows:
                 classes[event.error_class] -= 1
                 event.error_role = "symptom"
         before.add(item)
+
+
+def _is_weak(event: TrainingEvent) -> bool:
+    """Whether a process says something of itself that it may say because it was told to end."""
+    return event.error_class in _WEAK and event.kind == "error"
 
 
 class _Before:

@@ -106,8 +106,8 @@ class Rule:
     def signatures(self) -> tuple[bytes, ...]:
         """The patterns of the scan. The last line of what is scanned comes without its newline."""
         words = self.scan or self.words
-        last = (literal(text[:-1]) + rb"$" for text in words if text.endswith(b"\n"))
-        return (*(literal(text) for text in words), *last)
+        ends = [literal(text[:-1]) for text in words if text.endswith(b"\n")]
+        return (*map(literal, words), *(end + b"\r" for end in ends), *(end + b"$" for end in ends))
 
 
 def whole(printed: bytes | None) -> int | None:

@@ -20,7 +20,7 @@ from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.training.faults.below import with_words_below
 from aftershock.parsers.training.faults.classes import class_of
-from aftershock.parsers.training.faults.talk import TALK_LEVELS, speaks_of
+from aftershock.parsers.training.faults.talk import speaks_of
 from aftershock.parsers.training.marks import CHAIN, IGNORED, INIT, LOGGED, QUOTE, RAISED_FROM, REPRINT, UNQUOTE
 from aftershock.parsers.training.rules import Match, Rule, Said, Told
 from aftershock.parsers.training.writers import signed
@@ -92,17 +92,15 @@ def _mark(mark: str) -> Callable[[Match, Said], Told]:
 
 
 def _read_logged(_found: Match, said: Said) -> Told | None:
-    """A line of a logger that is followed by a traceback."""
+    """A line of a logger that is followed by a traceback: it may show it, or be the last that was logged before."""
     if _TRACEBACK not in said.rest[:2048]:
         return None
     first = next(iter(said.below()), b"")
     if not first.startswith(_TRACEBACK):
         return None
-    level = said.prefix.level
-    if level is None:
+    if said.prefix.level is None:
         return None
-    mark = IGNORED if level in TALK_LEVELS else LOGGED
-    return Told(TrainingEvent(kind="error"), None, signed(mark, said.prefix))
+    return Told(TrainingEvent(kind="error"), None, signed(LOGGED, said.prefix))
 
 
 RULES: Final = (
@@ -161,8 +159,8 @@ RULES: Final = (
             *(b"Cancelled: ", b"BadZipFile: ", b"SystemExit: ", b"NoSuchKey: ", b"NoSuchBucket: "),
         ),
         scan=(
-            *(b"Error: ", b"Error:\n", b"Error:\r", b"Error\n", b"Error\r", b"Error("),
-            *(b"Exception: ", b"Exception\n", b"Exception:\n", b"Interrupt\n", b"Interrupt\r"),
+            *(b"Error: ", b"Error:\n", b"Error\n", b"Error("),
+            *(b"Exception: ", b"Exception\n", b"Exception:\n", b"Interrupt\n"),
             *(b"Timeout: ", b"TimedOut: ", b"NotFound: ", b"Exhausted: ", b"Failed: ", b"Refused: ", b"Closed: "),
             *(b"Unsupported: ", b"OutOfResources: ", b"ProcessPool: ", b"Cancelled: ", b"BadZipFile: "),
             *(b"SystemExit: ", b"NoSuchKey: ", b"NoSuchBucket: "),
@@ -234,7 +232,6 @@ NON_SAMPLES: Final = (
     "the Error: word in a sentence\n",
     "UserWarning: torch.meshgrid: in an upcoming release\n",
     "ConnectionError: no answer of 10.0.0.9, retrying in 5 s\n",
-    "2026-03-01 10:20:30,123 - root - WARNING - cache is cold\nTraceback (most recent call last):\nKeyError: 'key'\n",
     "Exception ignored in: <function _Iter.__del__ at 0x7f>\nTraceback (most recent call last):\nAssertionError: can "
     "only "
     "test a child process\n",

@@ -39,7 +39,7 @@ _HOST: Final = re.compile(rb"\[\w{1,40}@(?P<host>[\w.-]{1,64})(?::(?P<rank>\d{1,
 
 
 def _host(said: Said) -> Match | None:
-    return _HOST.search(said.line.envelope.message[:300])
+    return _HOST.search(said.line.text[:300])
 
 
 def _read_event(found: Match, said: Said) -> Told | None:

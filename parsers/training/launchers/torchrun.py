@@ -42,7 +42,7 @@ _ENTRY: Final = re.compile(rb"\[\d{1,5}\]:\Z")
 # The process of an agent, in the stamp of its lines: ``E0301 10:20:30.123456 811 torch/...``,
 # ``[ft_launcher811@node]``.
 _AGENT: Final = re.compile(
-    rb"\b[IWEF]\d{4} [\d:.]{8,18} (\d{1,10}) [\w./-]{1,200}\]|\[(ft_launcher\d{1,9}@[\w.-]{1,64})\]"
+    rb"\b[IWEF]\d{4} [\d:.]{8,18} (\d{1,10}) [\w./-]{1,200}:\d{1,6}\]|\[(ft_launcher\d{1,9}@[\w.-]{1,64})\]"
 )
 
 
@@ -69,7 +69,7 @@ def _read_exit(found: Match, said: Said) -> Told:
 
 def _ended_by(said: Said) -> str:
     """The mark of an attempt that is over, with the agent that says so."""
-    agent = _AGENT.search(said.line.envelope.message[:400])
+    agent = _AGENT.search(said.line.text[:400])
     name = text_of(agent[1] or agent[2]) if agent else ""
     mark = signed(ENDED, said.prefix)
     return mark if not name else f"{mark}{'' if '@' in mark else '@'}{name}"
