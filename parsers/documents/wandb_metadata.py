@@ -1,6 +1,6 @@
 """``wandb-metadata.json``: where and when a run of Weights & Biases was started, as it is shown beside the run.
 
-    {"os": "Linux-5.15", "startedAt": "2026-03-01T10:20:30.123456Z", "program": "/work/train.py", "host": "gpu017",
+    {"os": "Linux-5.15", "startedAt": "2026-03-01T10:20:30.123456Z", "program": "/app/train.py", "host": "gpu017",
      "git": {"commit": "4f1c0a5e"}, "gpu_count": 8}
 
 wandb/sdk/internal/system/system_info.py. The time is UTC, also where older versions print no zone.
@@ -63,7 +63,7 @@ FORMAT: Final = DocumentFormat(
     samples=(
         Sample(
             '{\n  "os": "Linux-5.15.0-105-generic-x86_64",\n  "python": "3.10.12",\n'
-            '  "startedAt": "2026-03-01T10:20:30.500000Z",\n  "program": "/work/train.py",\n  "codePath": "train.py",\n'
+            '  "startedAt": "2026-03-01T10:20:30.500000Z",\n  "program": "/app/train.py",\n  "codePath": "train.py",\n'
             '  "git": {\n    "remote": "https://git.example/llm.git",\n    "commit": "4f1c0a5e"\n  },\n'
             '  "host": "gpu017",\n  "gpu_count": 8\n}\n',
             (expect("training_events", kind="start", host="gpu017", time=1772360430500000, time_basis="zoned"),),
