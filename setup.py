@@ -41,6 +41,7 @@ setup(
         "apache-beam>=2.77,<2.78",
         "pyarrow>=18,<26",
         "numpy>=1.26,<3",
+        "scipy>=1.11,<2",
         "hyperscan>=0.7,<1",
         "regex>=2024.11",
         "dateparser>=1.2,<2",

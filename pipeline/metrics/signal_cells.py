@@ -7,6 +7,7 @@ stands how many samples came, and how many series ended.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from aftershock.pipeline.metrics.families import ABSENCE, FAMILY_OF, MARKERS, UP
 from aftershock.pipeline.metrics.gathered import Known
 from aftershock.pipeline.metrics.stitched import Stitched
 from aftershock.pipeline.metrics.window_join import Floats, Ints
+
+# No scrape is as seldom as this.
+_LONGEST_MS: Final = 600_000
 
 Feature = tuple[str, str]
 """Metric and side of it: ``low`` or ``high``."""
@@ -65,11 +69,27 @@ class SignalCells:
         return found
 
     def settle(self) -> int:
-        """Bring all cells to one length, in milliseconds."""
+        """Bring all cells to one length, in milliseconds: no shorter than what lies between two scrapes."""
         step = max(cells.step_ms for cells in self._cells.values())
+        self._coarsen(step)
+        while step < _LONGEST_MS and self._is_sparse():
+            step *= 2
+            self._coarsen(step)
+        return step
+
+    def _coarsen(self, step: int) -> None:
         for cells in self._cells.values():
             cells.coarsen_to(step)
-        return step
+
+    def _is_sparse(self) -> bool:
+        """Whether most hosts often have no sample in a cell and one in the next."""
+        first, end = self.span()
+        far = []
+        for host in self.hosts():
+            some = np.flatnonzero(self.counts(ABSENCE, host, first, end))
+            if len(some) > 1:
+                far.append(float(np.quantile(np.diff(some), 0.9)))
+        return bool(far) and float(np.median(far)) > 1
 
     def hosts(self) -> list[str]:
         """Hosts of which anything is known, sorted."""

@@ -19,6 +19,7 @@ from aftershock.pipeline.metrics.asked import Asked, asked_of
 from aftershock.pipeline.metrics.checkpoint_io import ClusterIO
 from aftershock.pipeline.metrics.checkpoint_match import findings_of, joined
 from aftershock.pipeline.metrics.cleaning import cleaned, kinds_of
+from aftershock.pipeline.metrics.detection import detect
 from aftershock.pipeline.metrics.evidence import evidence_of
 from aftershock.pipeline.metrics.faults import faults_of, unhealthy
 from aftershock.pipeline.metrics.healthy import tell_chances
@@ -79,7 +80,12 @@ def join_metrics(
         )
     _write_evidence(staged, taken, asked, incidents, config)
     if sources:
-        _write_checkpoints(staged, taken, config)
+        sessions = list(cast("Iterator[Session]", _rows(staged, ("sessions",))))
+        _write_checkpoints(staged, taken, sessions, config)
+        alarms, findings = detect(taken.signals, faults, ill, sessions, config)
+        for table, rows in (("alarms", alarms), ("findings", findings)):
+            if rows:
+                staged.append(table, lean_batch(rows, table))
     if taken.rejects:
         staged.append("rejects", lean_batch(taken.rejects, "rejects"))
     tell(staged, taken.notes)
@@ -137,12 +143,11 @@ def _write_evidence(
     write_series(staged, gathered.series, batch, config.cluster.name)
 
 
-def _write_checkpoints(staged: Staged, taken: Taken, config: Config) -> None:
+def _write_checkpoints(staged: Staged, taken: Taken, sessions: Sequence[Session], config: Config) -> None:
     """What the storage saw of checkpoints, beside what logs tell of them."""
     if not taken.storage.hosts():
         return
     cluster = ClusterIO(taken.storage, config.storage)
-    sessions = list(cast("Iterator[Session]", _rows(staged, ("sessions",))))
     parts = staged.parts("checkpoints")
     logged = [cast("list[Checkpoint]", _rows_at(staged, path)) for path in parts]
     found = joined([row for rows in logged for row in rows], cluster, sessions)

@@ -108,3 +108,23 @@ def test_two_runs_give_equal_bytes(run_job: RunJob, inputs: Path, tmp_path: Path
     run(run_job, inputs, out=tmp_path / "a")
     run(run_job, inputs, out=tmp_path / "b")
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_alarms_and_their_scores(run_job: RunJob, inputs: Path) -> None:
+    found = run(run_job, inputs)
+    alarms = found["alarms"].table().to_pylist()
+    assert [(row["host"], row["verdict"]) for row in alarms] == [("gpu002", "before")]
+    (alarm,) = alarms
+    assert {"DCGM_FI_DEV_GPU_TEMP", "node_intr_total"} <= set(alarm["metrics"])
+    assert 400 <= alarm["lead_s"] <= 600
+    findings = {(row["finding"], row["subject"], row["unit"]): row for row in found["findings"].table().to_pylist()}
+    share = findings["detection_share", "all", "faults"]
+    # The fault within the first half hour comes before anything is known to be usual.
+    assert (share["numerator"], share["denominator"]) == (1, 2)
+    assert share["ci_low"] < 0.5 < share["ci_high"]
+    assert share["p_value"] < 0.2
+    assert findings["detected_before_share", "all", "faults"]["numerator"] == 1
+    wrong = findings["false_alarms_per_day", "all", "per cluster day"]
+    assert wrong["value"] == 0
+    assert wrong["ci_high"] == pytest.approx(3.689 / wrong["exposure"], rel=1e-3)
+    assert wrong["exposure"] == pytest.approx(10 / 24)
