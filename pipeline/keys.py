@@ -82,8 +82,12 @@ def partitioned_batches(
         words = pc.fill_null(keys(batch), "").dictionary_encode()
         numbers = np.array([partition_of(word, partitions) for word in words.dictionary.to_pylist()], np.int64)
         chosen = numbers[words.indices.to_numpy()]
-        for number in np.unique(chosen).tolist():
-            yield number, named.filter(pa.array(chosen == number))
+        ordered = named.take(pa.array(np.argsort(chosen, kind="stable")))
+        begin = 0
+        for number, count in enumerate(np.bincount(chosen).tolist()):
+            if count:
+                yield number, ordered.slice(begin, count)
+            begin += count
 
 
 # Rows that are cut into partitions together: of small batches each partition would get a handful.

@@ -51,13 +51,15 @@ def split_lone(batches: Sequence[pa.RecordBatch]) -> Split:
     lone, others = [], []
     begin = 0
     for batch in batches:
-        chosen = pa.array(alone[begin : begin + batch.num_rows])
+        chosen = alone[begin : begin + batch.num_rows]
         begin += batch.num_rows
-        if table_name(batch) == Session.table:
-            lone.append(batch.filter(chosen))
-            others.append(batch.filter(pc.invert(chosen)))
-        else:
+        if table_name(batch) != Session.table or not chosen.any():
             others.append(batch)
+        elif chosen.all():
+            lone.append(batch)
+        else:
+            lone.append(batch.filter(pa.array(chosen)))
+            others.append(batch.filter(pa.array(~chosen)))
     return Split(*(list(joined(b for b in part if b.num_rows)) for part in (lone, others)))
 
 

@@ -103,6 +103,8 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
         job_partitions=job_partitions,
     )
     window = Window(options.since, options.until)
+    # Batches come and go by the hundred. Arrow's own pools keep what they were given, or ask for it anew each time.
+    pa.set_memory_pool(pa.system_memory_pool())
     with beam.Pipeline(options=beam_options(options.beam_args)) as pipeline:
         settled = (
             pipeline
