@@ -98,6 +98,12 @@ RULES: Final = (
         only="fault",
     ),
     Rule(
+        words=(b"Timeout (",),
+        shape=re.compile(rb"\A(?P<error>Timeout \(\d{1,3}:\d\d:\d\d(?:\.\d{1,6})?\)!)"),
+        row=error("hang_no_error", "symptom"),
+        only="fault",
+    ),
+    Rule(
         words=(b"Unexpected bus error encountered in worker",),
         shape=re.compile(rb"(?P<error>Unexpected bus error encountered in worker[^\r\n]{0,120})"),
         row=error("host_shm"),
@@ -112,6 +118,11 @@ RULES: Final = (
 )
 
 SAMPLES: Final = (
+    Sample(
+        "Timeout (0:10:00)!\nThread 0x00007f2a11b2c700 (most recent call first):\n",
+        (expect("training_events", error_class="hang_no_error", error_role="symptom"),),
+        title="A dump of all threads after a time without an end",
+    ),
     Sample(
         " kernel:[811324.109] mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400\n",
         (expect("training_events", error_class="host_hardware", error_role="root"),),
@@ -135,4 +146,8 @@ SAMPLES: Final = (
     ),
 )
 
-NON_SAMPLES: Final = ("Segmentation faults are caught by the tests\n", "free(): the method of the pool\n")
+NON_SAMPLES: Final = (
+    "Timeout (seconds): 600\n",
+    "Segmentation faults are caught by the tests\n",
+    "free(): the method of the pool\n",
+)

@@ -16,18 +16,24 @@ from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.training.faults.talk import speaks_of
+from aftershock.parsers.training.marks import CONFIRMED
 from aftershock.parsers.training.rules import Match, Rule, Said, error
 from aftershock.schemas.events import TrainingEvent
 
 ORDER: Final = 24
 
 _CONTAINER: Final = error("launcher_or_container")
+_MEMORY: Final = error("host_oom")
 _LOST: Final = error("gpu_fallen_off_bus")
 _ENVIRONMENT: Final = error("user_environment")
 
 
 def _read(found: Match, said: Said) -> TrainingEvent | None:
     return None if speaks_of(said, found.start("error")) else _CONTAINER(found, said)
+
+
+def _read_memory(found: Match, said: Said) -> TrainingEvent | None:
+    return None if speaks_of(said, found.start("error")) else _MEMORY(found, said)
 
 
 def _read_lost(found: Match, said: Said) -> TrainingEvent | None:
@@ -64,6 +70,22 @@ RULES: Final = (
         only="slurm",
     ),
     Rule(
+        words=(b"OOMKilled",),
+        shape=re.compile(rb"(?P<error>\b(?:[Rr]eason|[Ss]tate|[Ss]tatus)\W{1,4}OOMKilled\b[^\r\n]{0,120})"),
+        row=_read_memory,
+        mark=CONFIRMED,
+        only="slurm",
+    ),
+    Rule(
+        words=(b" replica(s) failed",),
+        shape=re.compile(
+            rb"(?P<error>\w{2,20}[Jj]ob \S{1,120} is (?:failed|restarting) because \d{1,6} \w{1,20} replica\(s\) "
+            rb"failed)"
+        ),
+        row=error("unknown", "symptom", kind="exit"),
+        only="slurm",
+    ),
+    Rule(
         words=(b"Unable to determine the device handle for", b"GPU is lost.  Reboot the system"),
         shape=re.compile(
             rb"(?P<error>Unable to determine the device handle for[^\r\n]{0,200}|[^\r\n]{0,120}GPU is lost\.  Reboot "
@@ -81,6 +103,16 @@ RULES: Final = (
 )
 
 SAMPLES: Final = (
+    Sample(
+        "container trainer terminated: reason: OOMKilled, exit code: 137\n",
+        (expect("training_events", error_class="host_oom", error_role="root"),),
+        title="Kubernetes: memory",
+    ),
+    Sample(
+        "PyTorchJob train-7b is failed because 1 Worker replica(s) failed.\n",
+        (expect("training_events", kind="exit", error_class="unknown", error_role="symptom"),),
+        title="Kubeflow",
+    ),
     Sample(
         "slurmstepd: error: pyxis: container start failed with error code: 1\n",
         (expect("training_events", error_class="launcher_or_container", error_role="root"),),
