@@ -144,7 +144,8 @@ class Scorer:
             beside = np.abs(values - middle) / _floored(middle, spread, finest)
             beside[:, count < _PEERS] = np.inf
             away = np.minimum(away, beside)
-        return np.minimum(away, _MOST)
+        away = np.minimum(away, _MOST)
+        return away
 
     def _structure(self, name: str, hosts: Sequence[str], begin: int, until: int) -> Floats:
         """Scores of what is missing: samples that did not come, and series that ended together."""

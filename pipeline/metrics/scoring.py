@@ -133,8 +133,8 @@ class Scoring:
             (name, "all", [fault for fault in xids if fault.fault_class == name])
             for name in sorted({fault.fault_class for fault in xids if fault.fault_class})
         ]
-        for subject, part, faults in groups:
-            yield from ((part, row) for row in self._detection(subject, faults))
+        for subject, name, faults in groups:
+            yield from ((name, row) for row in self._detection(subject, faults))
         for part in self._parts:
             yield from ((part.name, row) for row in self._wrong(part))
         yield from (("all", row) for row in self._without(xids))
