@@ -144,8 +144,8 @@ class Scorer:
             beside = np.abs(values - middle) / _floored(middle, spread, finest)
             beside[:, count < _PEERS] = np.inf
             away = np.minimum(away, beside)
-        away = np.minimum(away, _MOST)
-        return away
+        capped: Floats = np.minimum(away, _MOST)
+        return capped
 
     def _structure(self, name: str, hosts: Sequence[str], begin: int, until: int) -> Floats:
         """Scores of what is missing: samples that did not come, and series that ended together."""
