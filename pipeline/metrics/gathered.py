@@ -115,6 +115,19 @@ class Gathered:
         values = np.concatenate([np.zeros(0), *(piece[1] for piece in merged)])
         return SeriesBatch([one.labels for one in self.series], begins, times, values)
 
+    def inside_windows(self, batch: SeriesBatch) -> SeriesBatch:
+        """Of everything what is wanted of each host: what is said of an event does not hang on what else is kept."""
+        if not self.everything:
+            return batch
+        parts = [slice(int(begin), int(end)) for begin, end in zip(batch.begins[:-1], batch.begins[1:], strict=True)]
+        masks = [
+            inside(batch.times[part], self.wanted.get(one.subject.host or "", ()))
+            for one, part in zip(self.series, parts, strict=True)
+        ]
+        keep = np.concatenate([np.zeros(0, bool), *masks])
+        begins = np.cumsum([0, *(int(mask.sum()) for mask in masks)]).astype(np.int64)
+        return SeriesBatch(batch.labels, begins, batch.times[keep], batch.values[keep])
+
 
 def _merged(pieces: Sequence[_Piece]) -> tuple[Ints, Floats]:
     """The samples of one series in the order of time, equal times once.

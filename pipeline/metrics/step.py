@@ -132,7 +132,7 @@ def _write_evidence(
 ) -> None:
     gathered = taken.gathered
     batch = gathered.batch()
-    grid = cleaned(batch, kinds_of([one.metric for one in gathered.series]))
+    grid = cleaned(gathered.inside_windows(batch), kinds_of([one.metric for one in gathered.series]))
     rows = evidence_of(asked, gathered.series, grid, taken.peers, config.windows)
     if rows:
         tell_chances(rows, taken.healthy.peaks())

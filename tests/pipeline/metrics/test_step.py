@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from aftershock.pipeline.metrics import step
 from aftershock.results import Results
+from tests.parsers.prometheus.block_writer import write_block
+from tests.parsers.prometheus.blocks import series as block_series
 from tests.pipeline.conftest import RunJob
 from tests.pipeline.test_run import contents
 
@@ -128,3 +131,74 @@ def test_alarms_and_their_scores(run_job: RunJob, inputs: Path) -> None:
     assert wrong["value"] == 0
     assert wrong["ci_high"] == pytest.approx(3.689 / wrong["exposure"], rel=1e-3)
     assert wrong["exposure"] == pytest.approx(10 / 24)
+
+
+def as_block(text: Path, folder: Path) -> None:
+    """The same samples as a block of Prometheus."""
+    samples: dict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[int, float]]] = {}
+    for line in text.read_text().splitlines():
+        if not line.startswith("#"):
+            series, value, time = line.rsplit(" ", 2)
+            name, _, body = series.partition("{")
+            pairs = tuple(
+                (label, text.strip('"'))
+                for label, _, text in (one.partition("=") for one in body[:-1].split(",") if one)
+            )
+            samples.setdefault((name, pairs), []).append((round(float(time) * 1000), float(value)))
+    write_block(folder, [block_series(name, rows, **dict(pairs)) for (name, pairs), rows in samples.items()])
+
+
+def test_a_large_block_is_read_where_it_is_needed(
+    run_job: RunJob, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = inputs / "01KJTESTB10CK0000000000000"
+    as_block(inputs / "metrics.om", block)
+    config = str(inputs / "aftershock.toml")
+    tables = ("series", "samples", "alarms", "checkpoints")
+    text = run(run_job, inputs, out=tmp_path / "text")
+    whole = run_job(block, inputs / "kern.log", config=config, out=tmp_path / "whole")
+    # More than one in eight slots of healthy time is more than is wanted of it.
+    monkeypatch.setattr(step, "_SMALL", sum(path.stat().st_size for path in block.rglob("*") if path.is_file()) // 8)
+    parts = run_job(block, inputs / "kern.log", config=config, out=tmp_path / "parts")
+    for name in tables:
+        expected = text[name].table().to_pylist()
+        assert whole[name].table().to_pylist() == expected
+        assert parts[name].table().to_pylist() == expected
+
+    def without_chances(found: Results) -> list[dict[str, object]]:
+        return [{**row, "p_value": None, "q_value": None} for row in found["evidence"].table().to_pylist()]
+
+    assert without_chances(parts) == without_chances(text)
+    records = [
+        {row["format"]: row["records"] for row in found["sources"].table().to_pylist()}["tsdb"]
+        for found in (whole, parts)
+    ]
+    assert records[1] < records[0] / 1.5
+
+
+def test_hosts_whose_names_come_late_are_known(run_job: RunJob, inputs: Path) -> None:
+    lines = (inputs / "metrics.om").read_text().splitlines()
+    lines.sort(key=lambda line: (line.startswith("# EOF"), line.startswith("node_uname_info")))
+    (inputs / "metrics.om").write_text("\n".join(lines) + "\n")
+    found = run(run_job, inputs)
+    hosts = {row["host"] for row in found["series"].table().to_pylist() if row["metric"] == "node_intr_total"}
+    assert hosts == {"gpu002", "gpu004"}
+
+
+def test_samples_outside_windows_are_kept_only_if_all_are(run_job: RunJob, inputs: Path, tmp_path: Path) -> None:
+    some = run(run_job, inputs, out=tmp_path / "some")
+    every = run(run_job, inputs, out=tmp_path / "every", all_samples=True)
+    lines = [line for line in (inputs / "metrics.om").read_text().splitlines() if not line.startswith("#")]
+    assert len(every["samples"]) == len(lines)
+    assert len(some["samples"]) < len(lines) / 4
+    assert every["evidence"].table().equals(some["evidence"].table())
+
+
+def test_metrics_without_events_and_events_of_an_assumed_zone(run_job: RunJob, inputs: Path, tmp_path: Path) -> None:
+    alone = run_job(inputs / "metrics.om", config=str(inputs / "aftershock.toml"), out=tmp_path / "alone")
+    assert len(alone["samples"]) == len(alone["evidence"]) == 0
+    assert [row["verdict"] for row in alone["alarms"].table().to_pylist()] == ["false"]
+    (inputs / "kern.log").write_text(f"Mar  1 08:00:00 {XID % ('', 'gpu002')}".replace("  gpu002", " gpu002"))
+    assumed = run(run_job, inputs, out=tmp_path / "assumed", timezone=None)
+    assert {row["time_basis"] for row in assumed["gpu_errors"].table().to_pylist()} == {"assumed_zone"}
+    assert len(assumed["samples"]) == 0
