@@ -46,6 +46,10 @@ _SHREDDED: Final = re.compile(
     rb"(?P<type>FileNotFoundError|PermissionError|ModuleNotFoundError|OSError)[^\r\n]{0,400}?"
     rb"(?P<text>\[Errno (?:2|5|13|28|116|122)\] [A-Z][^\r\n]{0,400})"
 )
+# How a documentation says when something is raised.
+_DOCUMENTED: Final = re.compile(rb"\s*(?:\Z|(?:[Ii]f|[Ww]hen|[Rr]aised|[Aa]lways|[Oo]n) )")
+# What stands behind keys of a configuration.
+_VALUES: Final = frozenset({b"true", b"false", b"none", b"null"})
 _TRACEBACK: Final = b"Traceback (most recent call last)"
 
 
@@ -57,20 +61,30 @@ def _read(found: Match, said: Said) -> TrainingEvent | None:
     if speaks_of(said) or _is_prose(found, text):
         return None
     error_class, role = class_of(name, with_words_below(text, said))
+    if (error_class == "user_code_exception" or _DOCUMENTED.match(text)) and _is_indented(said):
+        return None
     error = found[0].strip()[:4096]
     return TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(error))
 
 
 def _is_prose(found: Match, text: bytes) -> bool:
-    """Whether a word that is also a name of an exception begins a sentence, a key of a configuration, or a type."""
+    """Whether a word that is also a name of an exception is a key of a configuration, or a type."""
     name = found["type"]
-    if name in (b"Error", b"KeyboardInterrupt") and found["colon"]:
+    if name == b"Error" or (name == b"KeyboardInterrupt" and found["colon"]):
+        return True
+    if text.strip().rstrip(b",").lower() in _VALUES and not name.endswith(b"KeyError"):
         return True
     return b"." not in name and text.startswith((b"Optional[", b"<class ", b"Type["))
 
 
+def _is_indented(said: Said) -> bool:
+    """Whether blanks stand before a name: Python prints it at the beginning of a line, documentation does not."""
+    at = said.line.text.find(said.message[:80])
+    return at > 1 and not said.message.startswith((b"|", b"+")) and said.line.text[at - 2 : at].isspace()
+
+
 def _read_shredded(found: Match, said: Said) -> TrainingEvent | None:
-    if speaks_of(said):
+    if speaks_of(said, found.start()):
         return None
     error_class, role = class_of(found["type"], found["text"])
     return TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(found[0]).strip())

@@ -91,8 +91,10 @@ _WORDS: Final = (
 _BY_CODE: Final = {b"1": ("cuda_kernel_fault", "symptom"), b"6": ("peer_exit", "symptom")}
 
 
-def _read_warning(found: Match, _said: Said) -> TrainingEvent:
+def _read_warning(found: Match, said: Said) -> TrainingEvent | None:
     text = found["text"]
+    if speaks_of(said, found.start()):
+        return None
     error_class, role = _class_of_warning(text)
     row = TrainingEvent(kind="error", error_class=error_class, error_role=role, error=text_of(text).strip())
     row.host_raw = text_of(found["host"]) if found["host"] else None

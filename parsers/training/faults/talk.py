@@ -21,7 +21,7 @@ SURVIVED: Final = re.compile(
     rb"\d{1,4} ?/|trying again|will continue|continuing|ignoring|ignored|skipping|falling back|not fatal|non-fatal)\b"
 )
 # Quotes; an apostrophe stands between letters.
-_QUOTE: Final = re.compile(rb"[\"'`](?!\w)|(?<!\w)[\"'`]")
+_QUOTE: Final = re.compile(rb"[\"`]|'(?!\w)|(?<!\w)'")
 _MOST: Final = 600
 
 

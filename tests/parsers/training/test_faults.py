@@ -144,6 +144,12 @@ def test_overflows_are_no_failure_until_there_are_many_in_a_row() -> None:
         "错误: CUDA error 的说明见文档 (see CUDA error: list)",
         "Fehler: keiner",
         "nccl_timeout ................. 600",
+        "    ValueError: If the batch is empty.",
+        "      ModuleNotFoundError:",
+        "  FileNotFoundError: when there is no file",
+        "on_error: TimeoutError",
+        "TimeoutError: true",
+        '"0: NCCL WARN NET/IB : Got async event : port error",',
         "[NeMo W 2026-03-01 10:20:30 exp_manager:400] FileNotFoundError: no checkpoint, starting anew",
     ],
 )
