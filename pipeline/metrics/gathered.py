@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from aftershock.parsers.prometheus.columns import NAME, Labels, SeriesBatch
+from aftershock.parsers.prometheus.columns import NAME, STALE_BITS, Labels, SeriesBatch
 from aftershock.pipeline.metrics.identity import HOST_LABELS, PCI_LABELS, UUID_LABELS, Subject, Subjects
 from aftershock.pipeline.metrics.spans import Spans, inside
 from aftershock.pipeline.metrics.window_join import Floats, Ints
@@ -139,7 +139,8 @@ def _merged(pieces: Sequence[_Piece]) -> tuple[Ints, Floats]:
     for piece in pieces:
         by_replica[piece[1]].append(piece)
     sorted_ones = [_in_order(own) for own in by_replica.values()]
-    sorted_ones.sort(key=lambda one: -len(one[0]))
+    # Of copies that saw the same, the one that still tells markers of staleness from other NaN.
+    sorted_ones.sort(key=lambda one: (-len(one[0]), -int(np.sum(one[1].view(np.uint64) == STALE_BITS))))
     times, values = sorted_ones[0]
     for others, their_values in sorted_ones[1:]:
         usual = float(np.median(np.diff(times))) if len(times) > 2 else 0.0

@@ -87,6 +87,13 @@ def test_two_copies_of_one_server_are_one() -> None:
     assert got.stale().tolist() == [False, True, False, False]
 
 
+def test_a_copy_that_lost_the_markers_does_not_hide_them() -> None:
+    own = labels("up", instance="gpu001:9100")
+    dump = batch({own: every(30 * SECOND, [1.0, float("nan"), 1.0])})
+    block = batch({own: every(30 * SECOND, [1.0, STALE, 1.0])})
+    assert gathered(ALWAYS, (dump, "a"), (block, "b")).batch().stale().tolist() == [False, True, False]
+
+
 def test_nothing_gives_nothing() -> None:
     got = gathered({}, (batch({labels("up", instance="gpu001"): every(MINUTE, [1.0])}), "x")).batch()
     assert len(got.times) == 0
