@@ -20,6 +20,8 @@ Span = tuple[int, int]
 # Of one question: so many hosts, and so long a time. A server holds all of an answer in memory.
 HOSTS_AT_ONCE: Final = 16
 _MOST_MS: Final = 6 * 3_600_000
+# Windows begin and end at multiples of this: hosts that failed together share their questions, and so do runs.
+_GRID_MS: Final = 300_000
 # Halves of halves of a question that is too large; below that it is left.
 MOST_HALVINGS: Final = 6
 _LEAST_MS: Final = 60_000
@@ -132,17 +134,21 @@ class Names:
 
 
 def windows_of(asked: Sequence[Asked], rules: WindowRules, most_peers: int) -> list[Window]:
-    """The windows of all events, apart from each other for each host."""
+    """The windows of all events, apart from each other for each host; some minutes more than they need."""
     own: dict[str, list[Span]] = defaultdict(list)
     beside: dict[str, list[Span]] = defaultdict(list)
     for one in asked:
         begin, before, _, end = window_ms(one, rules)
-        own[one.host].append((begin, end))
+        own[one.host].append(_on_grid(begin, end))
         for peer in one.peers[:most_peers]:
-            beside[peer].append((before, end))
+            beside[peer].append(_on_grid(before, end))
     first = {host: joined(spans) for host, spans in own.items()}
     second = {host: without(joined(spans), first.get(host, ())) for host, spans in beside.items()}
     return [*_windows(first), *_windows(second)]
+
+
+def _on_grid(begin: int, end: int) -> Span:
+    return begin // _GRID_MS * _GRID_MS, -(-end // _GRID_MS) * _GRID_MS
 
 
 def _windows(spans: Mapping[str, Iterable[Span]]) -> list[Window]:

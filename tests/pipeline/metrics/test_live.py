@@ -362,3 +362,17 @@ def test_where_remote_read_is_not_offered_it_is_asked_by_query(read: Read) -> No
     assert outcome.samples == expected(window(0, 9), window(20, 29))
     assert outcome.refused == []
     assert sum(request.path == "/api/v1/read" for request in server.requests) <= 3
+
+
+def test_the_proxy_of_the_environment_is_used_for_others_than_this_machine(
+    read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(Pretended(SERIES)) as proxy, serving(Pretended(SERIES)) as server:
+        monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//user:pass@"))
+        monkeypatch.setenv("no_proxy", "")
+        assert read(server, window(0, 9)).samples == expected(window(0, 9))
+        assert proxy.requests == []
+        far = Pretended(url="http://prometheus.example:9090")
+        assert read(far, window(0, 9)).samples == expected(window(0, 9))
+        assert proxy.requests[0].headers["host"] == "prometheus.example:9090"
+        assert proxy.requests[0].headers["proxy-authorization"].startswith("Basic ")

@@ -42,8 +42,7 @@ events = st.lists(
 )
 
 
-def minutes(covered: list[tuple[int, int]]) -> set[int]:
-    return {minute for begin, end in covered for minute in range(begin // 60_000, end // 60_000)}
+GRID = 300_000
 
 
 @given(spans, spans)
@@ -72,16 +71,25 @@ def test_windows_cover_what_events_need_and_nothing_twice(asked: list[Asked]) ->
             given_.setdefault(host, []).append((window.begin, window.end))
     assert given_.keys() == needed.keys()
     for host, some in given_.items():
-        assert sum(end - begin for begin, end in some) == sum(end - begin for begin, end in joined(needed[host]))
-        assert joined(some) == joined(needed[host])
+        whole = joined(some)
+        assert sum(end - begin for begin, end in some) == sum(end - begin for begin, end in whole), "asked twice"
+        assert without(needed[host], whole) == ()
+        most = [(begin - GRID + 1, end + GRID - 1) for begin, end in needed[host]]
+        assert without(whole, joined(most)) == ()
+        assert all(begin % GRID == end % GRID == 0 for begin, end in some)
 
 
 def test_hosts_of_events_come_before_their_peers_of_whom_some_will_do() -> None:
     asked = [Asked("a", "gpu001", T0, 0, peers=("gpu002", "gpu003", "gpu004")), Asked("b", "gpu009", T0, 0)]
     windows = windows_of(asked, RULES, 2)
     assert [window.hosts for window in windows] == [("gpu001", "gpu009"), ("gpu002", "gpu003")]
-    assert windows[0].end - windows[0].begin == 5_700_001  # an hour and a half, five minutes, and the last moment
-    assert windows[1].end - windows[1].begin == 2_100_001
+    assert windows[0].text() == "2026-03-02T05:35:00Z to 2026-03-02T07:15:00Z of gpu001, gpu009"
+    assert windows[1].text() == "2026-03-02T06:35:00Z to 2026-03-02T07:15:00Z of gpu002, gpu003"
+
+
+def test_a_storm_of_faults_takes_few_questions() -> None:
+    asked = [Asked("e", host, T0 + number * 1_000_000, 0, peers=tuple(HOSTS)) for number, host in enumerate(HOSTS)]
+    assert len(windows_of(asked, RULES, 16)) == 3
 
 
 @given(st.lists(st.sampled_from(HOSTS), min_size=1, max_size=16, unique=True), st.integers(1, 10_000_000))

@@ -72,7 +72,8 @@ def test_what_a_server_showed_around_an_event(run_job: RunJob, asked: Any, tmp_p
     assert (times[0], times[-1]) == (EVENT - dt.timedelta(minutes=90), EVENT + dt.timedelta(minutes=5))
     (source,) = [row for row in result.sources.table().to_pylist() if row["format"] == "prometheus_server"]
     assert source["source"] == server.url
-    assert source["records"] == len(times) == 381
+    assert len(times) == 381
+    assert 381 <= source["records"] <= 381 + 40  # windows are asked on a grid of five minutes
     assert "questions asked: 1, answered by an earlier run: 0" in source["note"]
     assert again.samples.table().equals(result.samples.table())
     assert result.rejects.table().num_rows == 0
@@ -114,9 +115,9 @@ def test_a_dry_run_prints_what_would_be_asked_and_leaves_nothing(asked: Any, tmp
         )
         assert server.requests == []
     assert (done.returncode, done.stderr) == (0, "")
-    assert "events: 1 on hosts: 1; windows: 1 with 1.6 host-hours" in done.stdout
-    assert "to 2026-03-02T07:13:09Z  gpu001" in done.stdout
-    assert re.search(r'\{instance=~"\(\?i:gpu001\)\(\[\.:]\.\*\)\?",__name__=~"up\|.*"}\[570000\dms]', done.stdout)
+    assert "events: 1 on hosts: 1; windows: 1 with 1.7 host-hours" in done.stdout
+    assert "2026-03-02T05:35:00Z to 2026-03-02T07:15:00Z  gpu001" in done.stdout
+    assert re.search(r'\{instance=~"\(\?i:gpu001\)\(\[\.:]\.\*\)\?",__name__=~"up\|.*"}\[6000000ms]', done.stdout)
     assert SECRET not in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["aftershock.toml", "logs", "token"]
 
