@@ -184,7 +184,6 @@ def test_the_same_numbers_every_time() -> None:
 
 @given(st.integers(0, 200))
 def test_limits_of_counts_are_exact(count: int) -> None:
-    from scipy.stats import poisson as law
 
     low, high = poisson(count)
     assert low <= count <= high
