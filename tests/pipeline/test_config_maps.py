@@ -83,12 +83,14 @@ def test_without_a_map_nothing_changes(load):
         ("preset = 1", "3: preset in [[sources]] must be text in quotes, not a whole number"),
         (
             '[sources.columns]\njob_id = "x"',
-            "3: columns in [[sources]] goes with the formats job_table, step_table, changes, alertmanager, grafana_annotations; "
+            "3: columns in [[sources]] goes with the formats job_table, step_table, samples_table, changes, alertmanager, "
+            "grafana_annotations; "
             "and none is stated",
         ),
         (
             'format = "kernel"\ntime_unit = "s"',
-            "4: time_unit in [[sources]] goes with the formats job_table, step_table, changes, alertmanager, grafana_annotations; "
+            "4: time_unit in [[sources]] goes with the formats job_table, step_table, samples_table, changes, alertmanager, "
+            "grafana_annotations; "
             'not with "kernel"',
         ),
         ('format = "job_table"\ncolumns = 1', "4: columns in [[sources]] must be a table: write [sources.columns]"),
