@@ -4,13 +4,17 @@ BIN := .venv/bin
 READY := .venv/.ready
 FOLDERS := schemas parsers pipeline
 
-.PHONY: demo test check lint format types docs dist bench fuzz clean
+.PHONY: demo test explore check lint format types docs dist bench fuzz clean
 
 demo: $(READY)
 	@$(BIN)/aftershock run examples/demo/logs --config examples/demo/aftershock.toml --out build/demo --overwrite
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+# The properties with new examples in each run; `make test` draws the same ones each time.
+explore: $(READY)
+	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m hypothesis
 
 check: lint types dist
 

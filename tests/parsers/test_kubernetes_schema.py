@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from aftershock.parsers.detect import detect
@@ -260,6 +260,7 @@ OBJECTS = st.lists(
     ),
     chunk=st.sampled_from([1, 7, 64, 1 << 20]),
 )
+@example(documents=[([{"a": None}, {}, {"items": []}], "list")], chunk=64)
 def test_the_short_way_finds_the_same_records(documents: list[tuple[list[Any], str]], chunk: int) -> None:
     def laid_out(things: list[Any], layout: str) -> str:
         if layout == "lines":

@@ -25,6 +25,7 @@ _LISTS: Final = ("items",)
 _INDENTED: Final = re.compile(rb'\s*\{\n {4}"apiVersion": "[^"\n\\]{0,80}",\n {4}"items": \[\n {8}(?=\{\n)')
 _BEGIN: Final = b",\n        {\n"
 _END: Final = b"\n        }"
+_LIST: Final = b'{"items":['
 
 
 class Record(NamedTuple):
@@ -88,6 +89,9 @@ def _document(stream: BinaryIO, begun: bytes, offset: int) -> Iterator[Record | 
         at = stop + len(_BEGIN) - 2 if follows else stop
         if not follows:
             break
+    if listed:  # the rest stands inside a list, and is read as the rest of one: an item may itself have `items`
+        at += begun.startswith(b",", at)
+        begun, offset, at = _LIST + begun[at:], offset + at - len(_LIST), 0
     yield from _any_layout(with_begin(begun[at:], stream), offset + at)
 
 
