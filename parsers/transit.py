@@ -132,8 +132,8 @@ def pack(result: BlockResult, source: str) -> list[pa.RecordBatch]:
     for item in result.found:
         by_class[type(item.row)].append(item)
     # A line may give rows of several tables: their order must not hang on what else stands in the block.
-    batches = [_pack_found(by_class[row], table) for row, table in TABLE_OF_ROW.items() if row in by_class]
-    batches += [_pack_columns(name, columns) for name, columns in result.columns]
+    batches = [pack_found(by_class[row], table) for row, table in TABLE_OF_ROW.items() if row in by_class]
+    batches += [pack_columns(name, columns) for name, columns in result.columns]
     if result.refused:
         rejects = [reject_of(source, name, refused) for name, refused in result.refused]
         batches.append(lean_batch(rejects, "rejects"))
@@ -171,11 +171,12 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Unpacked:
         elif name == "rejects":
             got.rejects += batch_to_rows(batch, TABLES[name])  # type: ignore[arg-type]
         else:
-            got.found += _unpack_found(batch, TABLES[name])
+            got.found += found_of(batch)
     return got
 
 
-def _pack_found(items: Sequence[Found], table: Table) -> pa.RecordBatch:
+def pack_found(items: Sequence[Found], table: Table) -> pa.RecordBatch:
+    """Rows of one table, which are not settled yet, as one batch."""
     rows = [item.row for item in items]
     columns: dict[str, Any] = {name: list(map(attrgetter(name), rows)) for name in table.column_names}
     columns.update(_clock_columns([item.reading for item in items]))
@@ -190,7 +191,7 @@ def _pack_found(items: Sequence[Found], table: Table) -> pa.RecordBatch:
     return columns_to_batch(columns, _found_schema(table.name))
 
 
-def _pack_columns(format_name: str, found: FoundColumns) -> pa.RecordBatch:
+def pack_columns(format_name: str, found: FoundColumns) -> pa.RecordBatch:
     """Rows that were found as columns, as they stand; columns that are null for all of them stay away."""
     columns = {"@format": pa.repeat(pa.scalar(format_name), found.count), **found.columns}
     schema = _found_schema(found.table)
@@ -237,9 +238,10 @@ def _readings(batch: pa.RecordBatch) -> list[Reading]:
     return list(map(Reading, *columns))
 
 
-def _unpack_found(batch: pa.RecordBatch, table: Table) -> list[Found]:
+def found_of(batch: pa.RecordBatch) -> list[Found]:
+    """The rows of a batch on its way."""
     batch = completed(batch)
-    rows = batch_to_rows(batch, table)
+    rows = batch_to_rows(batch, TABLES[table_name(batch)])
     readings = _readings(batch)
     last_walls = column_values(batch.column("@last_wall"))
     last_boots = column_values(batch.column("@last_boot"))

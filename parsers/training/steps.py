@@ -8,7 +8,7 @@ A step that is reached once more after a restart is a row of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,20 +24,20 @@ BAR, VALUES, WEAK = "bar", "values", "weak"
 _BELOW: Final = "#"
 
 # Prints of one step by several ranks stand near each other: in time where they have a clock, else in the file.
-_NEAR_US: Final = 120 * SECOND
-_NEAR_BYTES: Final = 256 << 10
+NEAR_US: Final = 120 * SECOND
+NEAR_BYTES: Final = 256 << 10
 # Ranks are at most so far apart.
 _TOGETHER_US: Final = 2 * SECOND
 # How many different steps may stand between two prints of one: many where both have a clock, few where they have none
 # and their ranks cannot be told apart.
-_OPEN_STEPS: Final = 64
+OPEN_STEPS: Final = 64
 _NEAR_STEPS: Final = 3
 
 # Two prints of one number may be rounded to different digits.
 _ROUNDED: Final = 1e-3
 
-_SAME: Final = ("loss", "grad_norm", "learning_rate", "samples", "tokens")
-_VALUES: Final = (*_SAME, "total_steps", "step_time_s", "tflops_per_gpu", "skipped", "nan", "rank", "local_rank")
+SAME: Final = ("loss", "grad_norm", "learning_rate", "samples", "tokens")
+FIELDS: Final = (*SAME, "total_steps", "step_time_s", "tflops_per_gpu", "skipped", "nan", "rank", "local_rank")
 
 
 @dataclass
@@ -70,13 +70,15 @@ def join_steps(found: list[Found], beginnings: Sequence[int] = ()) -> list[Found
     beginnings: where the file says that a run begins, anew or at all, in order: what comes behind is no copy of what
     stands before.
     """
-    return _Steps(list(beginnings)).join(found)
+    joiner = StepJoiner(beginnings)
+    return [item for item in found if joiner.take(item) is item]
 
 
-class _Steps:
-    def __init__(self, beginnings: list[int]) -> None:
-        self.beginnings = beginnings[::-1]
-        self.kept: list[Found] = []
+class StepJoiner:
+    """Takes the steps of one source in the order of their offsets. ``beginnings``: see :func:`join_steps`."""
+
+    def __init__(self, beginnings: Sequence[int]) -> None:
+        self.beginnings = list(beginnings[::-1])
         self.open: dict[int | None, _Open] = {}
         self.last: dict[str, int] = {}  # by writer
         self.bars: dict[str, TrainingStep] = {}
@@ -84,24 +86,39 @@ class _Steps:
         self.number = 0
         self.highest = 0  # of the run that prints now
 
-    def join(self, found: list[Found]) -> list[Found]:
-        for item in found:
-            while self.beginnings and self.beginnings[-1] <= item.offset:
-                self.beginnings.pop()
-                self.open.clear()
-                self.last.clear()
-                self.highest = 0
-                self.bars.clear()
-            mark, writer = mark_of(item), writer_of(item)
-            row = step_of(item)
-            if mark == BAR:
-                self._bar(row, writer)
-                continue
-            mark, _, below = mark.partition(_BELOW)
-            if mark == VALUES and row.step is None:
-                self._take_bar(row, writer, below)
-            self._add(item, row, writer, weak=mark == WEAK)
-        return self.kept
+    def take(self, item: Found) -> Found | None:
+        """The row that a print belongs to: itself, or one before it; None if it is no print of a step."""
+        while self.beginnings and self.beginnings[-1] <= item.offset:
+            self.beginnings.pop()
+            self.open.clear()
+            self.last.clear()
+            self.highest = 0
+            self.bars.clear()
+        mark, writer = mark_of(item), writer_of(item)
+        row = step_of(item)
+        if mark == BAR:
+            self._bar(row, writer)
+            return None
+        mark, _, below = mark.partition(_BELOW)
+        if mark == VALUES and row.step is None:
+            self._take_bar(row, writer, below)
+        return self._add(item, row, writer, weak=mark == WEAK)
+
+    def is_behind(self, step: int, writers: Iterable[str]) -> bool:
+        """Whether no step from this one on, printed by these writers, can have been printed before."""
+        if any(known is not None and known >= step for known in self.open):
+            return False
+        return all(self.last.get(writer, -1) < step for writer in writers)
+
+    def skip(self, steps: int, lasts: Mapping[str, int]) -> None:
+        """Pass over so many steps, each larger than the one before and all that are known: none of them was printed
+        before. At least ``OPEN_STEPS`` of the same kind must be taken next.
+
+        lasts: the last of them by writer; no run begins among them.
+        """
+        self.number += steps
+        self.last.update(lasts)
+        self.highest = max(self.highest, *lasts.values())
 
     def _bar(self, row: TrainingStep, writer: str) -> None:
         known = self.totals.get(writer)
@@ -122,11 +139,12 @@ class _Steps:
             row.step, row.total_steps = int(done), int(total)
         self.totals[writer] = row.total_steps
 
-    def _add(self, item: Found, row: TrainingStep, writer: str, *, weak: bool) -> None:
+    def _add(self, item: Found, row: TrainingStep, writer: str, *, weak: bool) -> Found:
         same = self.open.get(row.step)
         if same is not None and self._is_copy(same, item, row, writer):
             _merge(same.item, item, over=mark_of(same.item) == WEAK and not weak)
             same.writers.add(writer)
+            item = same.item
         else:
             if row.step is not None and (same is not None or self.last.get(writer, -1) > row.step):
                 # A run came back to this step: what it had printed behind it will come again.
@@ -135,21 +153,21 @@ class _Steps:
             self.open.pop(row.step, None)
             self.number += 1
             self.open[row.step] = _Open(item, self.number, {writer})
-            if len(self.open) > _OPEN_STEPS:
+            if len(self.open) > OPEN_STEPS:
                 del self.open[next(iter(self.open))]
-            self.kept.append(item)
         if row.step is not None:
             self.last[writer] = row.step
             self.highest = max(self.highest, row.step)
+        return item
 
     def _is_copy(self, first: _Open, again: Found, row: TrainingStep, writer: str) -> bool:
         """Whether a step is printed once more, rather than reached once more after a restart."""
         apart = micros_between(first.item.reading, again.reading)
         recent = self.number - first.number < _NEAR_STEPS
         if apart is not None:
-            if abs(apart) > _NEAR_US:
+            if abs(apart) > NEAR_US:
                 return False
-        elif again.offset - first.item.offset > _NEAR_BYTES or not (recent or writer):
+        elif again.offset - first.item.offset > NEAR_BYTES or not (recent or writer):
             return False
         last = self.last.get(writer)
         if writer and writer in first.writers and last is not None and row.step is not None and last > row.step:
@@ -164,7 +182,7 @@ class _Steps:
 
 def _agree(one: TrainingStep, other: TrainingStep) -> bool:
     """Whether the values that both prints have are the same, but for rounding."""
-    for name in _SAME:
+    for name in SAME:
         a, b = getattr(one, name), getattr(other, name)
         if a is None or b is None or (math.isnan(a) and math.isnan(b)):
             continue
@@ -176,7 +194,7 @@ def _agree(one: TrainingStep, other: TrainingStep) -> bool:
 def _merge(first: Found, copy: Found, *, over: bool) -> None:
     """Take from a further print what the first one does not say; with ``over``, whatever it says."""
     row, more = step_of(first), step_of(copy)
-    for name in _VALUES:
+    for name in FIELDS:
         value = getattr(more, name)
         if value is not None and (over or getattr(row, name) is None):
             setattr(row, name, value)
