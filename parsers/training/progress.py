@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import statistics
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -28,11 +29,36 @@ _MOST_ZEROS: Final = 2
 # Without a step for this long, and this many times the usual, a run stands still.
 _STILL_US: Final = 600 * SECOND
 _STILL_TIMES: Final = 10
+_MOST_GAPS: Final = 1000
 # Output that was held back in a buffer comes out when its process ends, behind its last error.
 _BUFFER: Final = 16 << 10
 _MOST_FLUSHED: Final = 2
 # Steps behind an error that are looked at: all ranks may print each.
 _MOST_LATER: Final = 256
+
+
+@dataclass(slots=True)
+class StandIn(Found):
+    """A step that stands for others too: those between it and the one before it, which are of the same kind as both.
+
+    hidden: how many. hidden_skipped: the iterations that they say were skipped.
+    """
+
+    hidden: int = 0
+    hidden_skipped: int = 0
+
+
+def printed(steps: Iterable[Found]) -> int:
+    """How many printed steps these are."""
+    return sum(1 + _hidden(item) for item in steps)
+
+
+def _hidden(item: Found) -> int:
+    return item.hidden if isinstance(item, StandIn) else 0
+
+
+def _hidden_skipped(item: Found) -> int:
+    return item.hidden_skipped if isinstance(item, StandIn) else 0
 
 
 def step_of(item: Found) -> TrainingStep:
@@ -51,12 +77,12 @@ def divergence_of(attempt: Attempt) -> list[Found]:
     made = []
     for run, lasts in _bad_runs(attempt.steps):
         row = step_of(run[0])
-        text = f"loss or gradient is no number from step {row.step} on, {len(run)} printed steps"
+        text = f"loss or gradient is no number from step {row.step} on, {printed(run)} printed steps"
         made.append(_error("numeric_divergence", "root" if lasts else "noise", run[0], text, row.step))
     skipped = _skipped_run(attempt.steps)
     if skipped:
         row = step_of(skipped[0])
-        text = f"every step skipped from step {row.step} on, {len(skipped)} printed steps"
+        text = f"every step skipped from step {row.step} on, {printed(skipped)} printed steps"
         made.append(_error("numeric_divergence", "root", skipped[0], text, row.step))
     return made
 
@@ -86,7 +112,7 @@ def _is_bad(row: TrainingStep) -> bool:
 
 
 def _counts(run: Sequence[Found]) -> bool:
-    return any(step_of(item).loss != 0 for item in run) or len(run) > _MOST_ZEROS
+    return any(step_of(item).loss != 0 for item in run) or printed(run) > _MOST_ZEROS
 
 
 def _skipped_run(steps: Sequence[Found]) -> list[Found]:
@@ -100,7 +126,7 @@ def _skipped_run(steps: Sequence[Found]) -> list[Found]:
         if row.loss is not None or not row.skipped or row.samples is None:
             break
         run.append(item)
-    total = sum(step_of(item).skipped or 0 for item in run)
+    total = sum((step_of(item).skipped or 0) + _hidden_skipped(item) for item in run)
     return run[::-1] if total > _MOST_OVERFLOWS else []
 
 
@@ -161,7 +187,11 @@ def stood_still(end: Found, steps: Sequence[Found]) -> Found | None:
     ]
     if len(timed) < 3:
         return None
-    gaps = [micros_between(one.reading, other.reading) or 0 for one, other in pairwise(timed)]
+    gaps: list[int] = []
+    for one, other in pairwise(timed):
+        apart = micros_between(one.reading, other.reading) or 0
+        # Those in between were printed at about equal pace: a sample of them is enough for what is usual.
+        gaps += [apart // (1 + _hidden(other))] * min(1 + _hidden(other), _MOST_GAPS)
     still = micros_between(timed[-1].reading, end.reading) or 0
     if still <= max(_STILL_US, _STILL_TIMES * int(statistics.median(gaps))):
         return None

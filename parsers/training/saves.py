@@ -12,6 +12,7 @@ Timers that stop when an async save is scheduled say nothing about it and are ta
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -63,7 +64,7 @@ class _Held:
     events: list[TrainingEvent] = field(default_factory=list)
 
 
-def join_saves(events: list[Found], steps: list[Found]) -> tuple[list[Found], list[Found]]:
+def join_saves(events: list[Found], steps: Sequence[Found]) -> tuple[list[Found], list[Found]]:
     """The events and the checkpoints of one source; both it and its ``steps`` are in the order of their offsets.
 
     Steps and paths that the lines of a save leave out are filled in from its other lines. The same line of several
@@ -79,7 +80,7 @@ def event_of(item: Found) -> TrainingEvent:
 
 
 class _Saves:
-    def __init__(self, steps: list[Found]) -> None:
+    def __init__(self, steps: Sequence[Found]) -> None:
         self.steps = [(item.offset, step_of(item).step) for item in steps if step_of(item).step is not None]
         self.offsets = [offset for offset, _ in self.steps]
         self.kept: list[Found] = []

@@ -119,7 +119,7 @@ class _Joiner:
         gone = np.zeros(batch.num_rows, np.bool_)
         copies: Ints | None = None
         if columns.again.any():
-            copies = _numbers(batch, "copies", 1)
+            copies = numbers(batch, "copies", 1)
         row = 0
         while row < batch.num_rows:
             self._take(made(row), gone, row, joined)
@@ -189,11 +189,11 @@ class _Columns:
     @classmethod
     def of(cls, batch: pa.RecordBatch, beginnings: Ints) -> _Columns:
         """From a piece. ``beginnings``: of runs in the whole source."""
-        steps = _numbers(batch, "step", 0)
-        offsets = _numbers(batch, "@offset", 0)
-        words, marks = _words(batch, "@mark", "")
-        usual = np.array([word[:1] in ("", "@") for word in words], np.bool_)[marks]
-        usual &= _given(batch, "step")
+        steps = numbers(batch, "step", 0)
+        offsets = numbers(batch, "@offset", 0)
+        names, marks = words(batch, "@mark", "")
+        usual = np.array([word[:1] in ("", "@") for word in names], np.bool_)[marks]
+        usual &= given(batch, "step")
         run = np.searchsorted(beginnings, offsets, side="right")
         joins = usual[1:] & usual[:-1] & (run[1:] == run[:-1])
         apart = np.diff(steps)
@@ -203,7 +203,7 @@ class _Columns:
             again &= _is_near(batch, again, offsets)
         goes_on = np.zeros(batch.num_rows, np.bool_)
         goes_on[1:] = joins & (apart > 0)
-        writers = [word.partition("@")[2] for word in words]
+        writers = [word.partition("@")[2] for word in names]
         return cls(steps, marks, writers, again, np.flatnonzero(~again), np.flatnonzero(~(goes_on | again)))
 
     def run_end(self, row: int) -> int:
@@ -245,15 +245,15 @@ def _repeats(batch: pa.RecordBatch) -> Bools:
         if name not in batch.schema.names:
             continue
         column = batch.column(name)
-        valid = _given(batch, name)
+        valid = given(batch, name)
         same &= valid[1:] == valid[:-1]
         if name in SAME:
             values = column.to_numpy(zero_copy_only=False)
             if pa.types.is_integer(column.type):
-                values = _numbers(batch, name, 0)
+                values = numbers(batch, name, 0)
             same &= (values[1:] == values[:-1]) | ((values[1:] != values[1:]) & (values[:-1] != values[:-1]))
-    _, kinds = _words(batch, "@kind", "none")
-    timed = _given(batch, "@wall")
+    _, kinds = words(batch, "@kind", "none")
+    timed = given(batch, "@wall")
     return same & (kinds[1:] == kinds[:-1]) & (timed[1:] == timed[:-1])
 
 
@@ -261,13 +261,13 @@ def _is_near(batch: pa.RecordBatch, again: Bools, offsets: Ints) -> Bools:
     """Whether each row stands near the first one that it repeats."""
     rows = np.arange(batch.num_rows)
     head = np.maximum.accumulate(np.where(again, 0, rows))
-    walls = _numbers(batch, "@wall", 0)
-    timed = _given(batch, "@wall")
+    walls = numbers(batch, "@wall", 0)
+    timed = given(batch, "@wall")
     near = np.abs(walls - walls[head]) <= NEAR_US
     return np.where(timed, near, offsets - offsets[head] <= NEAR_BYTES)
 
 
-def _numbers(batch: pa.RecordBatch, name: str, nothing: int) -> Ints:
+def numbers(batch: pa.RecordBatch, name: str, nothing: int) -> Ints:
     """A column of whole numbers, with a number for nulls, as an array of its own."""
     if name not in batch.schema.names:
         return np.full(batch.num_rows, nothing, np.int64)
@@ -275,21 +275,21 @@ def _numbers(batch: pa.RecordBatch, name: str, nothing: int) -> Ints:
     return np.array(pc.fill_null(column, nothing).to_numpy(zero_copy_only=False))
 
 
-def _given(batch: pa.RecordBatch, name: str) -> Bools:
+def given(batch: pa.RecordBatch, name: str) -> Bools:
     """Which rows have a value in a column."""
     if name not in batch.schema.names:
         return np.zeros(batch.num_rows, np.bool_)
     return np.asarray(batch.column(name).is_valid().to_numpy(zero_copy_only=False))
 
 
-def _words(batch: pa.RecordBatch, name: str, nothing: str) -> tuple[list[str], Ints]:
+def words(batch: pa.RecordBatch, name: str, nothing: str) -> tuple[list[str], Ints]:
     """The different words of a column, and for each row the number of its word."""
     if name not in batch.schema.names:
         return [nothing], np.zeros(batch.num_rows, np.int64)
     column = batch.column(name)
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    words = [nothing if word is None else word for word in coded.dictionary.to_pylist()]
+    found = [nothing if word is None else word for word in coded.dictionary.to_pylist()]
     if coded.null_count:
-        words.append(nothing)
-    numbers = pc.fill_null(coded.indices.cast(pa.int64()), len(words) - 1)
-    return words, numbers.to_numpy(zero_copy_only=False)
+        found.append(nothing)
+    places = pc.fill_null(coded.indices.cast(pa.int64()), len(found) - 1)
+    return found, places.to_numpy(zero_copy_only=False)
