@@ -126,8 +126,8 @@ def _listed(values: np.ndarray[Any, Any]) -> list[Any]:
     return list(values.tolist())
 
 
-# Packing costs two milliseconds for a megabyte, but something for each column of a small batch too.
-_PACK_FROM: Final = 64 << 10
+# Cells of a batch. Packing costs two milliseconds for a megabyte, but something for each column of a small batch too.
+_PACK_FROM: Final = 10_000
 _PACKED: Final = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
@@ -139,7 +139,7 @@ def encode_batch(batch: pa.RecordBatch) -> bytes:
     keeps what waits between two steps in memory, and columns that are null or repeat a few words pack to little.
     """
     sink = pa.BufferOutputStream()
-    options = _PACKED if batch.nbytes > _PACK_FROM else None
+    options = _PACKED if batch.num_rows * batch.num_columns > _PACK_FROM else None
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(_own_buffers(batch))
     encoded: bytes = sink.getvalue().to_pybytes()
