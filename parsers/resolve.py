@@ -24,7 +24,7 @@ from aftershock.parsers.clock import (
     day_micros,
     zone_offset_micros,
 )
-from aftershock.parsers.zones import shift_between
+from aftershock.parsers.zones import Crowd, shift_between
 
 HALF_YEAR: Final = 183 * DAY
 YEAR: Final = 366 * DAY  # of 1972
@@ -98,13 +98,19 @@ class SourceClock:
     """The clock of one source, fitted from all its readings in the order of their offsets.
 
     ``sections``: offsets at which another text begins within the source (a file within a file). Years and boots are not
-    followed over them; zones and full dates, which are those of the host, hold for all.
+    followed over them; zones and full dates, which are those of the host, hold for all. ``crowd``: further lines with a
+    local clock, of which at least the first one is among the readings.
     """
 
     def __init__(
-        self, readings: Iterable[tuple[int, Reading]], rules: ClockRules, sections: Iterable[int] = ()
+        self,
+        readings: Iterable[tuple[int, Reading]],
+        rules: ClockRules,
+        sections: Iterable[int] = (),
+        crowd: Crowd | None = None,
     ) -> None:
         self._rules = rules
+        self._crowd = crowd
         ordered = sorted(readings, key=lambda pair: pair[0])
         self._sections = sorted(sections)
         self.has_local = any(reading.kind in ("local", "yearless") for _, reading in ordered)
@@ -195,9 +201,14 @@ class SourceClock:
             if abs(wall - reading.epoch - shift) <= ANCHOR_SLACK and abs(shift) <= 16 * HOUR:
                 anchors.append((offset, shift))
         if not anchors and self._rules.nearby and self.has_local:
-            near = shift_between(ordered, _nearest_year)
+            near = shift_between(ordered, _nearest_year, self._crowd)
             anchors += [] if near is None else [(0, near)]
         return anchors
+
+    @property
+    def anchors(self) -> list[tuple[int, int]]:
+        """Where in the file lines tell the zone, and how far it is ahead of UTC."""
+        return self._anchors
 
     def _anchor_at(self, offset: int) -> int:
         i = bisect.bisect_left(self._anchors, (offset, 0))

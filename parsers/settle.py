@@ -72,17 +72,18 @@ def settle_source(
     items = sorted(found, key=lambda item: item.offset)
     if rules.burst_gap is not None:
         items = fold(items, rules.burst_gap)
-    items = _joined(items, format_named)
+    items = joined_rows(items, format_named)
     readings = [(item.offset, item.reading) for item in items] + [(mark.offset, mark.reading) for mark in marks]
     clock = SourceClock(readings, rules.clock, [mark.offset for mark in marks if mark.envelope == SECTION])
-    rows = [_resolved(item, clock, rules) for item in items]
+    rows = [resolved_row(item, clock, rules) for item in items]
     clocks = [(item.reading, item.last or item.reading) for item in items]
     if rules.neighbours and any(isinstance(row, (TrainingEvent, TrainingStep)) for row in rows):
         fill_rows(rows, ((mark.offset, clock.resolve(mark.offset, mark.reading)) for mark in marks))
-    return Settled(rows, _describe(rows, marks, clock, rules), clocks)
+    return Settled(rows, describe_source(rows, marks, clock, rules), clocks)
 
 
-def _joined(items: list[Found], format_named: Callable[[str], Format | None]) -> list[Found]:
+def joined_rows(items: list[Found], format_named: Callable[[str], Format | None]) -> list[Found]:
+    """Records of one source, in order, joined by their formats."""
     by_format: dict[str, list[Found]] = defaultdict(list)
     for item in items:
         by_format[item.format].append(item)
@@ -94,7 +95,8 @@ def _joined(items: list[Found], format_named: Callable[[str], Format | None]) ->
     return joined
 
 
-def _resolved(item: Found, clock: SourceClock, rules: SourceRules) -> Row:
+def resolved_row(item: Found, clock: SourceClock, rules: SourceRules) -> Row:
+    """The row of a record, at its place and in its time."""
     row = item.row
     when = clock.resolve(item.offset, item.reading)
     if isinstance(row, EventRow):
@@ -161,7 +163,8 @@ def _names(printed: list[str] | None, rules: SourceRules) -> list[str] | None:
     return [name for name in (rules.names.of(host) for host in printed) if name]
 
 
-def _describe(rows: Sequence[Row], marks: Sequence[Mark], clock: SourceClock, rules: SourceRules) -> Source:
+def describe_source(rows: Sequence[Row], marks: Sequence[Mark], clock: SourceClock, rules: SourceRules) -> Source:
+    """What is said about a source whose rows are known."""
     times = [row.time for row in rows if isinstance(row, EventRow) and row.time is not None]
     times += [t for row in rows if isinstance(row, Session) for t in (row.submit_time, row.end_time) if t is not None]
     times += [t for mark in marks if (t := clock.resolve(mark.offset, mark.reading).time) is not None]

@@ -14,10 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aftershock.parsers.clock import MINUTE, SECOND, Reading
+from aftershock.parsers.clock import SECOND, Reading
 from aftershock.parsers.formats import Format, nothing_settled
-from aftershock.parsers.resolve import HOUR, ClockRules, SourceClock, offset_at
+from aftershock.parsers.resolve import HOUR, SourceClock
 from aftershock.parsers.settle import SourceRules
+from aftershock.parsers.shifts import zone_shifts
 from aftershock.parsers.transit import completed, lean_schema, table_name
 from aftershock.schemas.columns import TIMESTAMP
 from aftershock.schemas.provenance import Source
@@ -27,9 +28,6 @@ _TIMES: Final = ("submit_time", "start_time", "end_time")
 _HOST_LISTS: Final = ("hosts", "excluded_hosts", "designated_hosts")
 # Kinds of clocks that need no neighbour.
 _ALONE: Final = frozenset({"local", "epoch", "zoned", "none"})
-
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 
 def are_alone(batches: Iterable[pa.RecordBatch], fmt: Format | None) -> bool:
@@ -92,7 +90,7 @@ def _settled(batch: pa.RecordBatch, clock: SourceClock, rules: SourceRules) -> p
         printed = columns[name].cast(pa.int64())
         there = printed.is_valid().to_numpy(zero_copy_only=False)
         wall = printed.fill_null(0).to_numpy(zero_copy_only=False)
-        shift, twice = _shifts(wall, is_local & there & ~lost, rules.clock)
+        shift, twice = zone_shifts(wall, is_local & there & ~lost, rules.clock)
         known |= there
         worst = np.where(there & ~lost, np.maximum(worst, error + np.where(twice, HOUR / SECOND, 0.0)), worst)
         columns[name] = pa.array(wall - shift, mask=~there | lost).cast(TIMESTAMP)
@@ -106,26 +104,6 @@ def _settled(batch: pa.RecordBatch, clock: SourceClock, rules: SourceRules) -> p
     places = pc.binary_join_element_wise(rules.source, batch.column("@offset").cast(pa.string()), ":")
     columns["sources"] = pa.ListArray.from_arrays(np.arange(batch.num_rows + 1, dtype=np.int32), places)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-
-
-def _shifts(wall: Ints, where: Bools, rules: ClockRules) -> tuple[Ints, Bools]:
-    """How far local clocks are ahead of UTC, and which of them come twice or never.
-
-    Zones change at whole minutes, and not twice within an hour: only in an hour that begins and ends differently is
-    every minute looked at.
-    """
-    shift = np.zeros(len(wall), np.int64)
-    twice = np.zeros(len(wall), np.bool_)
-    zone = rules.zone or "UTC"
-    at = np.flatnonzero(where)
-    hours, hour_of = np.unique(wall[at] // HOUR, return_inverse=True)
-    minutes = HOUR // MINUTE
-    ends = [(offset_at(zone, hour * minutes), offset_at(zone, hour * minutes + minutes - 1)) for hour in hours.tolist()]
-    shift[at] = np.array([first[0] for first, _ in ends], np.int64)[hour_of]
-    odd = np.array([first != last or first[1] for first, last in ends], np.bool_)[hour_of]
-    for i in at[odd].tolist():
-        shift[i], twice[i] = offset_at(zone, int(wall[i]) // MINUTE)
-    return shift, twice
 
 
 def _named(lists: pa.Array, rules: SourceRules) -> pa.Array:

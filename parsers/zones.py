@@ -8,8 +8,11 @@ ends of a file, where there is one on one side only, the local line is taken to 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from aftershock.parsers.clock import MINUTE, SECOND, Reading
 
@@ -23,16 +26,30 @@ _AT_ONCE: Final = 120 * SECOND
 _AGREED: Final = 0.8
 
 
-def shift_between(ordered: Iterable[tuple[int, Reading]], in_year: Callable[[int, int], int | None]) -> int | None:
+Ints = npt.NDArray[np.int64]
+
+
+class Crowd(Protocol):
+    """Local lines that are too many to be given one by one."""
+
+    def parts(self) -> Iterable[tuple[Ints, Ints]]:
+        """Their offsets, in order, and their wall clocks."""
+
+
+def shift_between(
+    ordered: Iterable[tuple[int, Reading]], in_year: Callable[[int, int], int | None], crowd: Crowd | None = None
+) -> int | None:
     """Microseconds east of UTC of the local lines of a file, given in the order of their offsets; None if unknown.
 
-    in_year: moves a wall clock without a year to the year that brings it nearest to an absolute time.
+    in_year: moves a wall clock without a year to the year that brings it nearest to an absolute time. crowd: further
+    local lines.
     """
     sure: Counter[int] = Counter()
     likely: Counter[int] = Counter()
     waiting: list[Reading] = []
     before: int | None = None
-    for _, reading in ordered:
+    absolutes: list[tuple[int, int]] = []
+    for offset, reading in ordered:
         absolute = _absolute(reading)
         if absolute is None:
             if reading.wall is not None and reading.kind in ("local", "yearless"):
@@ -41,9 +58,13 @@ def shift_between(ordered: Iterable[tuple[int, Reading]], in_year: Callable[[int
         for local in waiting:
             _vote(_wall(local, absolute, in_year), before, absolute, sure, likely)
         waiting, before = [], absolute
+        absolutes.append((offset, absolute))
     if before is not None:
         for local in waiting:
             _vote(_wall(local, before, in_year), before, None, sure, likely)
+    if crowd is not None and absolutes:
+        for offsets, walls in crowd.parts():
+            _vote_all(offsets, walls, absolutes, sure, likely)
     for votes in (sure, likely):
         if votes:
             shift, count = votes.most_common(1)[0]
@@ -75,3 +96,27 @@ def _vote(wall: int | None, before: int | None, after: int | None, sure: Counter
     shift = (apart // _HALF) * _HALF
     if apart - shift <= _AT_ONCE and abs(shift) <= _MOST:
         likely[shift if late else -shift] += 1
+
+
+def _vote_all(
+    offsets: Ints, walls: Ints, absolutes: Sequence[tuple[int, int]], sure: Counter[int], likely: Counter[int]
+) -> None:
+    """The votes of many local lines. ``absolutes``: the absolute times of the file, by offset."""
+    places = np.array([offset for offset, _ in absolutes], np.int64)
+    times = np.array([time for _, time in absolutes], np.int64)
+    place = np.searchsorted(places, offsets)
+    first, last = place == 0, place == len(times)
+    before, after = times[np.maximum(place - 1, 0)], times[np.minimum(place, len(times) - 1)]
+    low, high = walls - after - SECOND, walls - before + SECOND
+    shift = -(-low // _QUARTER) * _QUARTER
+    told = ~first & ~last & (shift <= high) & (high < shift + _QUARTER) & (np.abs(shift) <= _MOST)
+    _count(shift[told], sure)
+    apart = np.where(last, walls - before, after - walls)
+    shift = apart // _HALF * _HALF
+    told = (first | last) & (apart - shift <= _AT_ONCE) & (np.abs(shift) <= _MOST)
+    _count(np.where(last, shift, -shift)[told], likely)
+
+
+def _count(shifts: Ints, votes: Counter[int]) -> None:
+    values, counts = np.unique(shifts, return_counts=True)
+    votes.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from aftershock.parsers.training.progress import StandIn
-from aftershock.parsers.training.step_columns import Bools, Ints, Joined, given, numbers, plain, words
+from aftershock.parsers.training.step_columns import Bools, Ints, Joined, floats, given, numbers, plain, words
 from aftershock.parsers.transit import found_of
 
 # Steps at the beginning and the end of a stretch: more than any rule about what went on counts.
@@ -59,7 +59,7 @@ def _chosen(batch: pa.RecordBatch, kinds: Ints, events: Ints) -> Bools:
 
 def _kinds(batch: pa.RecordBatch, skipped: Ints) -> Ints:
     """For each step a number: equal ones are the same to all rules of :mod:`.progress`."""
-    loss, norm = _floats(batch, "loss"), _floats(batch, "grad_norm")
+    loss, norm = floats(batch, "loss"), floats(batch, "grad_norm")
     has_loss, has_norm = given(batch, "loss"), given(batch, "grad_norm")
     counted = given(batch, "samples")
     took = skipped == 0
@@ -72,10 +72,3 @@ def _kinds(batch: pa.RecordBatch, skipped: Ints) -> Ints:
     for flag in flags:
         kinds = kinds * 2 + flag
     return kinds
-
-
-def _floats(batch: pa.RecordBatch, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """A column with NaN for nulls."""
-    if name not in batch.schema.names:
-        return np.full(batch.num_rows, np.nan)
-    return np.asarray(batch.column(name).to_numpy(zero_copy_only=False), np.float64)

@@ -40,6 +40,22 @@ class Piece(Protocol):
         """All of them. Columns that are null may be missing, words may be dictionaries."""
 
 
+@dataclass(frozen=True)
+class InMemory:
+    """A piece that is in memory."""
+
+    batch: pa.RecordBatch
+
+    @property
+    def begin(self) -> int:
+        """Offset of its first row."""
+        return int(self.batch.column("@offset")[0].as_py())
+
+    def read(self) -> pa.RecordBatch:
+        """All of it."""
+        return self.batch
+
+
 @dataclass
 class Joined:
     """A piece, and what has become of its rows.
@@ -273,6 +289,13 @@ def numbers(batch: pa.RecordBatch, name: str, nothing: int) -> Ints:
         return np.full(batch.num_rows, nothing, np.int64)
     column = batch.column(name).cast(pa.int64())
     return np.array(pc.fill_null(column, nothing).to_numpy(zero_copy_only=False))
+
+
+def floats(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.float64]:
+    """A column with NaN for nulls."""
+    if name not in batch.schema.names:
+        return np.full(batch.num_rows, np.nan)
+    return np.asarray(batch.column(name).to_numpy(zero_copy_only=False), np.float64)
 
 
 def given(batch: pa.RecordBatch, name: str) -> Bools:

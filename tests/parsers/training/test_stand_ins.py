@@ -14,7 +14,7 @@ from aftershock.parsers.training import read
 from aftershock.parsers.training.progress import printed
 from aftershock.parsers.training.settle import beginnings_of, settle_events
 from aftershock.parsers.training.stand_ins import stand_ins
-from aftershock.parsers.training.step_columns import join_pieces
+from aftershock.parsers.training.step_columns import InMemory, join_pieces
 from aftershock.parsers.training.steps import join_steps
 from aftershock.parsers.transit import pack_found
 from aftershock.schemas.events import TrainingEvent
@@ -22,7 +22,6 @@ from aftershock.schemas.tables import TABLES
 from aftershock.schemas.training import TrainingStep
 from tests.parsers.training.made_logs import logs
 from tests.parsers.training.reading import megatron
-from tests.parsers.training.test_step_columns import Held
 
 
 def found_in(text: bytes) -> list[Found]:
@@ -47,7 +46,7 @@ def check(text: bytes, size: int) -> int:
     steps = [item for item in found if isinstance(item.row, TrainingStep)]
     beginnings = beginnings_of(events)
     cut = [steps[at : at + size] for at in range(0, len(steps), size)]
-    pieces = join_pieces([Held(pack_found(part, TABLES[TrainingStep.table])) for part in cut], beginnings)
+    pieces = join_pieces([InMemory(pack_found(part, TABLES[TrainingStep.table])) for part in cut], beginnings)
     few = stand_ins(pieces, [item.offset for item in events])
     joined = join_steps(steps, beginnings)
     assert printed(few) == len(joined)
@@ -67,6 +66,6 @@ def test_a_few_steps_stand_in_for_many() -> None:
     text = "\n".join([*good, *bad, "ValueError: no such shard", ""]).encode()
     assert check(text, 10_000) < 60
     steps = [item for item in found_in(text) if isinstance(item.row, TrainingStep)]
-    few = stand_ins(join_pieces([Held(pack_found(steps, TABLES[TrainingStep.table]))], []), [])
+    few = stand_ins(join_pieces([InMemory(pack_found(steps, TABLES[TrainingStep.table]))], []), [])
     (event,) = settle_events([], few)
     assert "2000 printed steps" in str(event.row)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -12,25 +12,11 @@ from hypothesis import strategies as st
 
 from aftershock.parsers.clock import NO_CLOCK, SECOND, Reading
 from aftershock.parsers.formats import Found
-from aftershock.parsers.training.step_columns import join_pieces, plain
+from aftershock.parsers.training.step_columns import InMemory, join_pieces, plain
 from aftershock.parsers.training.steps import BAR, VALUES, WEAK, join_steps
 from aftershock.parsers.transit import found_of, pack_found
 from aftershock.schemas.tables import TABLES
 from aftershock.schemas.training import TrainingStep
-
-
-@dataclass
-class Held:
-    """A piece that is in memory."""
-
-    batch: pa.RecordBatch
-
-    @property
-    def begin(self) -> int:
-        return int(self.batch.column("@offset")[0].as_py())
-
-    def read(self) -> pa.RecordBatch:
-        return self.batch
 
 
 def step(offset: int, number: int | None, mark: str, time: int | None, loss: float | None) -> Found:
@@ -87,7 +73,7 @@ def test_any_pieces(log: tuple[list[Found], list[int]], sizes: list[int], lean: 
             columns = [batch.column(name) for name in kept]
             columns = [column.dictionary_encode() if column.type == pa.string() else column for column in columns]
             batch = pa.RecordBatch.from_arrays(columns, names=kept)
-        pieces.append(Held(batch))
+        pieces.append(InMemory(batch))
         found = found[size:]
     joined = [item for piece in join_pieces(pieces, beginnings) for item in found_of(plain(piece.read()))]
     assert shown(joined) == wanted
