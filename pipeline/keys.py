@@ -17,7 +17,7 @@ from aftershock.schemas.columns import Row
 
 BYTES_PER_PARTITION: Final = 512 << 20
 # Accounting has a record of a job in some hundred bytes, each of which is looked at with others of its partition.
-BYTES_PER_JOB_PARTITION: Final = 8 << 20
+BYTES_PER_JOB_PARTITION: Final = 16 << 20
 MOST_PARTITIONS: Final = 256
 
 # The output of a step with several outputs that holds finished rows, for the tables.

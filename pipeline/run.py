@@ -92,15 +92,15 @@ def run(prepared: Prepared) -> RunResult:
 
 def _run_pipeline(prepared: Prepared, staging: str) -> None:
     options, config = prepared.options, prepared.config
-    job_partitions = partitions_for(prepared.inputs.bytes, BYTES_PER_JOB_PARTITION)
+    partitions = partitions_for(prepared.inputs.bytes)
     rules = SettleRules(
         config=config,
         timezone=options.timezone,
         year=options.year,
         machine_zone=machine_zone(),
         burst_gap=BURST_GAP,
-        partitions=partitions_for(prepared.inputs.bytes),
-        job_partitions=job_partitions,
+        partitions=partitions,
+        job_partitions=partitions_for(prepared.inputs.bytes, BYTES_PER_JOB_PARTITION),
     )
     window = Window(options.since, options.until)
     # Batches come and go by the hundred. Arrow's own pools keep what they were given, or ask for it anew each time.
@@ -114,7 +114,7 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
         )
         events = settled[EVENTS] | "MergeOccurrences" >> MergeOccurrences(BURST_GAP, config.exclusions, window)
         sessions = settled[JOBS] | "BuildSessions" >> BuildSessions(
-            SessionRules(gpus_per_host=config.cluster.gpus_per_host), config.exclusions, job_partitions, window
+            SessionRules(gpus_per_host=config.cluster.gpus_per_host), config.exclusions, partitions, window
         )
         linked = sessions[LINEAGES] | "LinkRetries" >> LinkRetries(config.chains, window)
         gathered = (events[GATHERED], sessions[GATHERED], linked[GATHERED]) | "GatherCluster" >> GatherCluster(
