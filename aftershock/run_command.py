@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -88,13 +89,14 @@ def parsing_early(prepared: Prepared) -> Iterator[None]:
     from aftershock.pipeline.prepare import BURST_GAP  # noqa: PLC0415
     from aftershock.pipeline.workers import start_workers, stop_workers  # noqa: PLC0415
 
-    workers = None if prepared.options.beam_args else start_workers(BURST_GAP, prepared.inputs.bytes)
+    workers = None if prepared.options.beam_args else start_workers(BURST_GAP, prepared.inputs.bytes, prepared.aside)
     if workers:
         workers.begin(islice(prepared.inputs.files, EARLY_FILES), CHUNK_BYTES)
     try:
         yield
     finally:
         stop_workers()
+        shutil.rmtree(prepared.staging, ignore_errors=True)  # what they wrote after the run had failed
 
 
 def _words(text: str | None) -> tuple[str, ...]:

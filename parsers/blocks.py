@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 import xxhash
@@ -25,7 +25,7 @@ from aftershock.parsers.scan import HIDDEN, Scanner
 from aftershock.parsers.streams import StreamError
 from aftershock.parsers.surroundings import REACH, is_alone, look_around
 
-__all__ = ["MARK_EVERY", "REACH", "SPAN", "BlockResult", "Mark", "Window", "read_block", "read_blocks"]
+__all__ = ["MARK_EVERY", "REACH", "SPAN", "Aside", "BlockResult", "Mark", "Window", "read_block", "read_blocks"]
 
 # The longest line that is read as one record.
 SPAN: Final = 1 << 20
@@ -37,12 +37,21 @@ MARK_EVERY: Final = 1 << 20
 _COUNT_PIECE: Final = 1 << 18
 
 
+class Aside(NamedTuple):
+    """Steps that were written to a file where they were parsed: where it is, the offset of the first, and how many."""
+
+    path: str
+    begin: int
+    rows: int
+
+
 @dataclass
 class BlockResult:
     """What one block gave: rows not yet resolved, refusals, clock marks and counts of what it owns."""
 
     found: list[Found] = field(default_factory=list)
     columns: list[tuple[str, FoundColumns]] = field(default_factory=list)  # (format, rows)
+    aside: list[Aside] = field(default_factory=list)
     refused: list[tuple[str, Refused]] = field(default_factory=list)  # (format, refusal)
     marks: list[Mark] = field(default_factory=list)
     lines: int = 0
@@ -54,6 +63,7 @@ class BlockResult:
         """Take in what another block of the same source gave."""
         self.found += other.found
         self.columns += other.columns
+        self.aside += other.aside
         self.refused += other.refused
         self.marks += other.marks
         self.lines += other.lines

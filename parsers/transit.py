@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from aftershock.parsers.blocks import BlockResult, Mark
+from aftershock.parsers.blocks import Aside, BlockResult, Mark
 from aftershock.parsers.clock import Reading
 from aftershock.parsers.formats import Found, FoundColumns
 from aftershock.parsers.source import reject_of
@@ -55,6 +55,10 @@ _COUNTS: Final = pa.schema(
         pa.field("@digests", pa.list_(pa.string())),
     ],
     metadata={"table": "@counts"},
+)
+_ASIDE: Final = pa.schema(
+    [pa.field("@path", pa.string()), pa.field("@begin", pa.int64()), pa.field("@rows", pa.int64())],
+    metadata={"table": "@aside"},
 )
 _DESCRIBED: Final = pa.schema(
     [pa.field(name, pa.string()) for name in ("@format", "@refused", "@note")],
@@ -101,6 +105,7 @@ class Unpacked:
 
     found: list[Found] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
+    aside: list[Aside] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     lines: int = 0
     bytes: int = 0
@@ -137,6 +142,9 @@ def pack(result: BlockResult, source: str) -> list[pa.RecordBatch]:
     if result.refused:
         rejects = [reject_of(source, name, refused) for name, refused in result.refused]
         batches.append(lean_batch(rejects, "rejects"))
+    if result.aside:
+        paths, begins, rows = zip(*result.aside, strict=True)
+        batches.append(columns_to_batch({"@path": paths, "@begin": begins, "@rows": rows}, _ASIDE))
     if result.marks:
         columns = _clock_columns([mark.reading for mark in result.marks])
         columns["@offset"] = [mark.offset for mark in result.marks]
@@ -166,6 +174,8 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Unpacked:
             lines, size, records, begins, digests = (column_values(column)[0] for column in batch.columns)
             got.lines, got.bytes, got.records = got.lines + lines, got.bytes + size, got.records + records
             got.pieces += zip(begins, digests, strict=True)
+        elif name == "@aside":
+            got.aside += map(Aside, *(column_values(column) for column in batch.columns))
         elif name == "@described":
             got.format, got.refused, got.note = (column_values(column)[0] for column in batch.columns)
         elif name == "rejects":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,12 +24,23 @@ BURST_GAP: Final = 60 * SECOND
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that may begin."""
+    """A run that may begin.
+
+    staging: folder for its parts, within that of the result. leaves_folder: whether the latter is to be there when the
+    run has ended, even if it has no result.
+    """
 
     options: RunOptions
     config: Config
     inputs: Inputs
     key: Key | None = field(default=None, repr=False)
+    staging: Path = Path()
+    leaves_folder: bool = True
+
+    @property
+    def aside(self) -> str:
+        """Folder for steps of blocks that have many."""
+        return str(self.staging / "@aside")
 
 
 def prepare(options: RunOptions) -> Prepared:
@@ -52,7 +64,9 @@ def prepare(options: RunOptions) -> Prepared:
         raise UsageError(f"--out {options.out}: holds a result already; give --overwrite to replace it")
     leave_out = [path for path in (options.out, options.config, options.pseudonymise) if path]
     leave_out += _live(options, config)
-    return Prepared(options, config, expand(options.inputs, config, leave_out), key)
+    inputs = expand(options.inputs, config, leave_out)
+    staging = out / f".staging-{uuid.uuid4().hex[:12]}"
+    return Prepared(options, config, inputs, key, staging, leaves_folder=out.exists() or not options.dry_run)
 
 
 def _live(options: RunOptions, config: Config) -> list[str]:

@@ -67,12 +67,13 @@ def plan_chunks(file: SourceFile, chunk_bytes: int) -> Iterator[tuple[int, Chunk
 class ParseChunks(beam.DoFn):  # type: ignore[misc]
     """Parses chunks in the workers of this process; no more than a few chunks are ahead of what is given."""
 
-    def __init__(self, burst_gap: int) -> None:
+    def __init__(self, burst_gap: int, aside: str) -> None:
         self._burst_gap = burst_gap
+        self._aside = aside
 
     def start_bundle(self) -> None:
         """Begin a bundle with an empty queue."""
-        self._workers, self._owned = parsing_workers(self._burst_gap)
+        self._workers, self._owned = parsing_workers(self._burst_gap, self._aside)
         self._queue: deque[tuple[str, Future[BlockResult]]] = deque()
         self._held = Held()
 
@@ -85,7 +86,7 @@ class ParseChunks(beam.DoFn):  # type: ignore[misc]
                 continue
             if not is_small(chunk):
                 # A large source that cannot be split streams: its batches leave as they come.
-                for block in read_chunk(chunk, self._burst_gap):
+                for block in read_chunk(chunk, self._burst_gap, self._aside):
                     yield from self._held.add(chunk.source, block)
                 continue
             self._queue.append((chunk.source, self._workers.parse(chunk)))
@@ -111,11 +112,15 @@ class ParseChunks(beam.DoFn):  # type: ignore[misc]
 
 
 class ReadRecords(beam.PTransform):  # type: ignore[misc]
-    """Files to (source, batch of unsettled records): plan, spread the descriptors, parse."""
+    """Files to (source, batch of unsettled records): plan, spread the descriptors, parse.
 
-    def __init__(self, burst_gap: int, chunk_bytes: int = CHUNK_BYTES) -> None:
+    aside: folder for steps of blocks that have many.
+    """
+
+    def __init__(self, burst_gap: int, aside: str, chunk_bytes: int = CHUNK_BYTES) -> None:
         super().__init__()
         self._burst_gap = burst_gap
+        self._aside = aside
         self._chunk_bytes = chunk_bytes
 
     def expand(self, files: Any) -> Any:
@@ -124,6 +129,6 @@ class ReadRecords(beam.PTransform):  # type: ignore[misc]
             files
             | "PlanChunks" >> beam.FlatMap(plan_chunks, self._chunk_bytes).with_output_types(tuple[int, Chunk])
             | "SpreadChunks" >> beam.GroupByKey()
-            | "ParseChunks" >> beam.ParDo(ParseChunks(self._burst_gap)).with_output_types(Keyed)
+            | "ParseChunks" >> beam.ParDo(ParseChunks(self._burst_gap, self._aside)).with_output_types(Keyed)
         )
         return typed(parsed, Keyed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from aftershock.parsers.redact import redact
+from aftershock.pipeline import step_files
 from aftershock.pipeline.engine import beam_options
 from aftershock.pipeline.entities import LINEAGES, BuildSessions, LinkRetries, MergeOccurrences
 from aftershock.pipeline.gather import GATHERED, GatherCluster, GatherRules
@@ -63,8 +63,7 @@ def run(prepared: Prepared) -> RunResult:
     """
     options = prepared.options
     out = Path(options.out)
-    staging = out / f".staging-{uuid.uuid4().hex[:12]}"
-    leaves_folder = out.exists() or not options.dry_run
+    staging = prepared.staging
     try:
         out.mkdir(parents=True, exist_ok=True)
         _run_pipeline(prepared, str(staging))
@@ -84,7 +83,7 @@ def run(prepared: Prepared) -> RunResult:
         raise RunFailed(_reason(error)) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-        if not leaves_folder:
+        if not prepared.leaves_folder:
             with suppress(OSError):
                 out.rmdir()
     return RunResult(rows, _conditions(out, options, rows))
@@ -101,6 +100,7 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
         burst_gap=BURST_GAP,
         partitions=partitions,
         job_partitions=partitions_for(prepared.inputs.bytes, BYTES_PER_JOB_PARTITION),
+        staging=staging,
     )
     window = Window(options.since, options.until)
     # Batches come and go by the hundred. Arrow's own pools keep what they were given, or ask for it anew each time.
@@ -109,7 +109,7 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
         settled = (
             pipeline
             | "Files" >> beam.Create(prepared.inputs.files, reshuffle=False)
-            | "ReadRecords" >> ReadRecords(BURST_GAP)
+            | "ReadRecords" >> ReadRecords(BURST_GAP, prepared.aside)
             | "SettleSources" >> SettleSources(rules)
         )
         events = settled[EVENTS] | "MergeOccurrences" >> MergeOccurrences(BURST_GAP, config.exclusions, window)
@@ -127,7 +127,7 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
 
 def _settle_training(prepared: Prepared, staging: Path) -> None:
     """What follows from training output, if there is any."""
-    if any((staging / table).exists() for table in _TRAINING):
+    if any((staging / table).exists() for table in (*_TRAINING, step_files.FOLDER)):
         from aftershock.pipeline.training.step import settle_training  # noqa: PLC0415 - some runs need it
 
         options = prepared.options

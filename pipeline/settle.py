@@ -11,25 +11,29 @@ import pyarrow as pa
 from aftershock.parsers.hosts import HostNames
 from aftershock.parsers.registry import format_named
 from aftershock.parsers.resolve import ClockRules
-from aftershock.parsers.settle import SourceRules, settle_source
+from aftershock.parsers.settle import Settled, SourceRules, settle_source
 from aftershock.parsers.settle_sessions import are_alone, settle_sessions
-from aftershock.parsers.transit import Unpacked, is_found, unpack
+from aftershock.parsers.settle_steps import TRAINING, Sink, can_be_columns, settle_steps
+from aftershock.parsers.transit import Unpacked, is_found, table_name, unpack
 from aftershock.pipeline.config import Config
 from aftershock.pipeline.keys import DONE, job_keys, partitioned, partitioned_batches, typed_outputs
 from aftershock.pipeline.quick_beam import beam
+from aftershock.pipeline.step_files import StepWriter
+from aftershock.pipeline.step_pieces import are_usual, pieces_of, rows_of_pieces
 from aftershock.schemas.changes import Change
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow, SchedulerEvent
 from aftershock.schemas.provenance import Reject, Source
 from aftershock.schemas.sessions import Session
 from aftershock.schemas.topology import Gpu, Host
+from aftershock.schemas.training import TrainingStep
 
 # Outputs: events by host, job records by job, rows that are done.
 EVENTS: Final = "events"
 JOBS: Final = "jobs"
 
-# Of this format lines of many writers stand in one file.
-TRAINING: Final = "training"
+# Steps of a source from which they are settled as columns, and written without meeting those of other sources.
+MANY_STEPS: Final = 4096
 
 NO_ROWS: Final = "its format is known, and no rows are made of it"
 
@@ -39,7 +43,7 @@ class SettleRules:
     """What a run knows about all its sources.
 
     timezone, year: of the command line, before the configuration's own. machine_zone: used where nothing else says
-    which zone, and marked as assumed.
+    which zone, and marked as assumed. staging: folder for the parts of a run, and for steps of sources that have many.
     """
 
     config: Config
@@ -49,6 +53,7 @@ class SettleRules:
     burst_gap: int = 0
     partitions: int = 1
     job_partitions: int = 1
+    staging: str = ""
 
     def for_source(self, source: str, format_name: str | None) -> SourceRules:
         """The rules of one source: its own section of the configuration, then the command line, then the cluster."""
@@ -82,8 +87,8 @@ class SettledBatches:
     rejects: list[Reject]
 
 
-def settle_batches(source: str, batches: Iterable[pa.RecordBatch], rules: SettleRules) -> SettledBatches:
-    """Bring the batches of one source together."""
+def settle_batches(source: str, batches: Iterable[pa.RecordBatch], rules: SettleRules, sink: Sink) -> SettledBatches:
+    """Bring the batches of one source together. ``sink``: takes the settled steps of a source that has many."""
     kept = list(batches)
     found = [batch for batch in kept if is_found(batch)]
     got = unpack(batch for batch in kept if not is_found(batch))
@@ -93,8 +98,7 @@ def settle_batches(source: str, batches: Iterable[pa.RecordBatch], rules: Settle
         described = Source(source=source, format=got.format)
         rows, sessions = list[Row](), settle_sessions(found, own_rules, described)
     else:
-        got.found = unpack(found).found
-        by_row = settle_source(got.found, got.marks, own_rules, format_named)
+        by_row = _by_row(found, got, own_rules, sink)
         rows, sessions, described = by_row.rows, iter(()), by_row.source
     if own_format is not None and own_format.tables == (Source.table,):
         got.note = got.note or NO_ROWS
@@ -107,6 +111,19 @@ def settle_batches(source: str, batches: Iterable[pa.RecordBatch], rules: Settle
         got.note = got.note or reason
     _count(described, got, len(rejects))
     return SettledBatches(rows, sessions, described, rejects)
+
+
+def _by_row(found: list[pa.RecordBatch], got: Unpacked, rules: SourceRules, sink: Sink) -> Settled:
+    """Settle rows, or where there are many steps those as columns and the others as rows."""
+    steps = [batch for batch in found if table_name(batch) == TrainingStep.table]
+    if got.aside or sum(batch.num_rows for batch in steps) >= MANY_STEPS:
+        pieces = pieces_of(got.aside, steps)
+        if are_usual(steps, TRAINING) and can_be_columns(pieces):
+            others = unpack(batch for batch in found if table_name(batch) != TrainingStep.table).found
+            return settle_steps(pieces, others, got.marks, rules, format_named, sink)
+        got.found = rows_of_pieces(pieces_of(got.aside, []))
+    got.found += unpack(found).found
+    return settle_source(got.found, got.marks, rules, format_named)
 
 
 def _count(described: Source, got: Unpacked, rejects: int) -> None:
@@ -137,7 +154,9 @@ class _Settle(beam.DoFn):  # type: ignore[misc]
 
     def process(self, keyed: tuple[str, Iterable[pa.RecordBatch]]) -> Iterator[Any]:
         source, batches = keyed
-        settled = settle_batches(source, batches, self._rules)
+        steps = StepWriter(self._rules.staging, source)
+        settled = settle_batches(source, batches, self._rules, steps.write)
+        steps.close()
         rows, described = settled.rows, settled.described
         n = self._rules.partitions
         said = (row for row in rows if isinstance(row, (EventRow, Gpu, Host)) and not _of_job(row))

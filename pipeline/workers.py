@@ -57,9 +57,10 @@ def is_small(chunk: Chunk) -> bool:
 class Workers:
     """A pool of parsers and the chunks that it was given before anybody asked for them."""
 
-    def __init__(self, executor: Executor, burst_gap: int) -> None:
+    def __init__(self, executor: Executor, burst_gap: int, aside: str) -> None:
         self._executor = executor
         self._burst_gap = burst_gap
+        self._aside = aside
         self._lock = threading.Lock()
         self._plans: dict[SourceFile, Future[list[Chunk]]] = {}
         self._early: dict[Chunk, Future[BlockResult]] = {}
@@ -86,7 +87,7 @@ class Workers:
             early = self._early.pop(chunk, None)
             if early is None:
                 self._asked_for.add(chunk)
-        return early or self._executor.submit(read_chunk_at_once, chunk, self._burst_gap)
+        return early or self._executor.submit(read_chunk_at_once, chunk, self._burst_gap, self._aside)
 
     def close(self) -> None:
         """End the pool; what was not asked for is dropped."""
@@ -110,7 +111,7 @@ class Workers:
                 return
             chunk = self._planned.popleft()
             try:
-                future = self._executor.submit(read_chunk_at_once, chunk, self._burst_gap)
+                future = self._executor.submit(read_chunk_at_once, chunk, self._burst_gap, self._aside)
             except (RuntimeError, BrokenProcessPool):  # closed meanwhile
                 return
             self._early[chunk] = future
@@ -140,15 +141,18 @@ def _watch(parent: int) -> None:
 _current: Workers | None = None
 
 
-def start_workers(burst_gap: int, total_bytes: int) -> Workers | None:
-    """Fork the parsing processes; None where forking is not safe. Call before anything starts a thread."""
+def start_workers(burst_gap: int, total_bytes: int, aside: str) -> Workers | None:
+    """Fork the parsing processes; None where forking is not safe. Call before anything starts a thread.
+
+    aside: folder for steps of blocks that have many.
+    """
     global _current  # noqa: PLW0603 - the transforms of this process find them here
     if sys.platform != "linux":
         return None
     context = multiprocessing.get_context("fork")
     count = min(worker_count(), 1 + total_bytes // BYTES_PER_WORKER)
     executor = ProcessPoolExecutor(count, context, initializer=_live_with, initargs=(os.getpid(),))
-    _current = Workers(executor, burst_gap)
+    _current = Workers(executor, burst_gap, aside)
     return _current
 
 
@@ -165,8 +169,8 @@ def current_workers() -> Workers | None:
     return _current
 
 
-def parsing_workers(burst_gap: int) -> tuple[Workers, bool]:
+def parsing_workers(burst_gap: int, aside: str) -> tuple[Workers, bool]:
     """The workers of this process, or a few threads of its own; and whether the caller has to close them."""
     if _current is not None:
         return _current, False
-    return Workers(ThreadPoolExecutor(min(4, worker_count())), burst_gap), True
+    return Workers(ThreadPoolExecutor(min(4, worker_count())), burst_gap, aside), True

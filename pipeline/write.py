@@ -83,6 +83,47 @@ def write_part(table: pa.Table, path: str, table_format: str) -> None:
         writer.write_table(table)
 
 
+# Rows that are in memory while a part is written piece by piece, and that stand together in it.
+ROWS_AT_ONCE: Final = 1 << 17
+
+
+class PartWriter:
+    """Writes one part of a table piece by piece; how rows are cut into pieces changes no byte of it."""
+
+    def __init__(self, path: str, table: Table, table_format: str) -> None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        self._schema = table.written_schema
+        self._held: list[pa.Table] = []
+        self._rows = 0
+        self._sink: Any = None
+        if table_format == "parquet":
+            self._writer = pq.ParquetWriter(path, self._schema, compression="zstd", **_packing(self._schema))
+        else:
+            self._sink = pa.OSFile(path, "wb")
+            self._writer = pa.ipc.new_file(self._sink, self._schema)
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows, which follow those that were added before, with the types that they have on disk."""
+        self._held.append(rows)
+        self._rows += rows.num_rows
+        while self._rows >= ROWS_AT_ONCE:
+            self._write(ROWS_AT_ONCE)
+
+    def _write(self, count: int) -> None:
+        whole = pa.concat_tables(self._held)
+        self._writer.write_table(whole.slice(0, count).combine_chunks())
+        self._held = [whole.slice(count)]
+        self._rows -= count
+
+    def close(self) -> None:
+        """Write the rest."""
+        if self._rows:
+            self._write(self._rows)
+        self._writer.close()
+        if self._sink is not None:
+            self._sink.close()
+
+
 def read_part(path: str, table_format: str, columns: list[str]) -> pa.Table:
     """Some columns of a written part."""
     if table_format == "parquet":

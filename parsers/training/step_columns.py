@@ -96,7 +96,11 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = [
         column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
     ]
-    return completed(pa.RecordBatch.from_arrays(columns, names=batch.schema.names).replace_schema_metadata(_TABLE))
+    names = list(batch.schema.names)
+    if "@format" not in names:
+        names.append("@format")
+        columns.append(pa.repeat(pa.scalar("training"), batch.num_rows))
+    return completed(pa.RecordBatch.from_arrays(columns, names=names).replace_schema_metadata(_TABLE))
 
 
 _TABLE: Final = {"table": TrainingStep.table}

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from aftershock.pipeline.attempts import ASSUMED
-from aftershock.pipeline.training.logs import PROGRESS_WORDS, Log, Said, Save, Stretch
+from aftershock.pipeline.training.logs import PROGRESS_WORDS, Log, Said, Save
+from aftershock.pipeline.training.stretches import Stretch
 
 # What is said when workers that begin do not come together, whatever stopped them.
 _MEETING: Final = re.compile(r"[Rr]endezvous|connectFullMesh|init_process_group|client socket has (?:timed out|failed)")

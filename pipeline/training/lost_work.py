@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from aftershock.pipeline.attempts import US
 from aftershock.pipeline.training.attempts import LogAttempt
-from aftershock.pipeline.training.logs import Save, Stretch
+from aftershock.pipeline.training.logs import Save
+from aftershock.pipeline.training.stretches import Stretch
 
 
 class Progress(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from aftershock.pipeline.step_files import StepFile
 from aftershock.pipeline.training.staged import Staged, plain
 from aftershock.schemas.tables import TABLES
 
@@ -56,6 +59,19 @@ class Places:
             runs[rows[known]] = np.array([r.run for r in ranges], np.int64)[place[known]]
         return pa.array(sessions, pa.string()).take(pa.array(chosen)), runs
 
+    def at(self, source: str, offsets: Ints) -> pa.Array:
+        """The sessions of rows of one source, which are in the order of their offsets."""
+        ranges = self.ranges.get(source) or [Range(0, None, -1)]
+        place = np.searchsorted([r.begin for r in ranges], offsets, side="right") - 1
+        sessions = pa.array([*(r.session_id for r in ranges), None], pa.string())
+        if place.size and place[0] == place[-1]:
+            return pa.repeat(sessions[int(place[0])], place.size)  # -1 is the last one, which is none
+        return sessions.take(pa.array(np.where(place < 0, len(ranges), place)))
+
+    def is_shared(self, source: str) -> bool:
+        """Whether other sources tell of a run of this one, too."""
+        return any(r.run in self.shared for r in self.ranges.get(source, ()))
+
 
 def fill_sessions(staged: Staged, places: Places) -> None:
     """Write the session into events and steps, and steps of several files as one row."""
@@ -67,11 +83,88 @@ def fill_sessions(staged: Staged, places: Places) -> None:
             if table == "checkpoints":
                 batch = _one_checkpoint_each(batch, runs, places.shared)
             staged.replace(table, path, batch)
+    months = write_months(staged, places)
     for path in staged.parts(_STEPS):
-        _fill_steps(staged, path, places)
+        if path.name.split(".")[0] not in months:
+            _fill_steps(staged, path, places)
 
 
 _STEPS: Final = "training_steps"
+
+
+def write_months(staged: Staged, places: Places) -> set[str]:
+    """Write the parts of months in which a source has many steps, source by source. Returns those months."""
+    by_month: dict[str, list[StepFile]] = defaultdict(list)
+    for file in staged.step_files():
+        by_month[file.month].append(file)
+    for month, files in sorted(by_month.items()):
+        few = next((path for path in staged.parts(_STEPS) if path.name.split(".")[0] == month), None)
+        rows = None if few is None else staged.written(few, TABLES[_STEPS].column_names)
+        names = [] if rows is None else rows.column("source").to_pylist()
+        if any(places.is_shared(source) for source in {*names, *(file.source for file in files)}):
+            _write_together(staged, month, files, rows, places)
+        else:
+            _write_one_by_one(staged, month, files, rows, places)
+    return set(by_month)
+
+
+def _write_one_by_one(
+    staged: Staged, month: str, files: Sequence[StepFile], few: pa.Table | None, places: Places
+) -> None:
+    """Rows of a part are in the order of their sources: those of sources with few steps go between the files."""
+    writer, place = staged.begin_part(_STEPS, month)
+    begin, end = 0, 0 if few is None else few.num_rows
+    names: list[str | None] = []
+    if few is not None:
+        few = with_sessions(few, places)
+        names = few.column("source").to_pylist()
+    for file in files:
+        until = bisect.bisect_left(names, file.source, key=lambda name: name or "")
+        if few is not None and until > begin:
+            writer.write(few.slice(begin, until - begin))
+            begin = until
+        for batch in file.batches():
+            writer.write(_typed(batch, file.source, places))
+    if few is not None and end > begin:
+        writer.write(few.slice(begin))
+    staged.end_part(writer, place)
+
+
+def _write_together(
+    staged: Staged, month: str, files: Sequence[StepFile], few: pa.Table | None, places: Places
+) -> None:
+    """Where several files tell of one run its steps have to meet."""
+    tables = [_typed(batch, file.source, places) for file in files for batch in file.batches()]
+    tables += [] if few is None else [with_sessions(few, places)]
+    batch = plain(pa.concat_tables(tables), _STEPS)
+    _, runs = places.of(batch)
+    writer, place = staged.begin_part(_STEPS, month)
+    staged.end_part(writer, place)
+    staged.replace(_STEPS, place, _one_row_each(batch, runs, places.shared))
+
+
+def _typed(batch: pa.RecordBatch, source: str, places: Places) -> pa.Table:
+    """Rows of a file with all columns as they are written."""
+    there = set(batch.schema.names)
+    columns = []
+    schema = TABLES[_STEPS].written_schema
+    for column in schema:
+        if column.name == "source":
+            columns.append(pa.repeat(pa.scalar(source), batch.num_rows))
+        elif column.name == "session_id":
+            columns.append(places.at(source, batch.column("byte_offset").to_numpy()))
+        elif column.name in there:
+            columns.append(batch.column(column.name))
+        else:
+            columns.append(pa.nulls(batch.num_rows, column.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def with_sessions(whole: pa.Table, places: Places) -> pa.Table:
+    """A part as it is written with the sessions of its rows."""
+    sessions, _ = places.of(plain(whole.select(["source", "byte_offset"]), _STEPS))
+    at = whole.schema.get_field_index("session_id")
+    return whole.set_column(at, whole.schema.field(at), sessions)
 
 
 def _fill_steps(staged: Staged, path: Path, places: Places) -> None:

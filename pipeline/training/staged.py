@@ -7,12 +7,17 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
 from aftershock.parsers.transit import lean_schema
-from aftershock.pipeline.write import part_table, read_part, shards_of, write_part
+from aftershock.pipeline.step_files import StepFile, step_files
+from aftershock.pipeline.write import PartWriter, part_table, read_part, shards_of, write_part
 from aftershock.schemas.tables import TABLES
+
+# A part in the making.
+_SPARE: Final = ".rewritten"
 
 
 class Staged:
@@ -42,9 +47,26 @@ class Staged:
         """Some columns of a part as they are written: the quickest way to many rows."""
         return read_part(str(path), self._format, list(columns))
 
+    def step_files(self) -> list[StepFile]:
+        """The steps of sources that have many, which are in no part yet."""
+        return step_files(self._folder)
+
+    def begin_part(self, table: str, shard: str) -> tuple[PartWriter, Path]:
+        """A part that is written piece by piece, and where it is to be put when it is closed."""
+        place = self._folder / table / f"{shard}.{uuid.uuid4().hex}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return PartWriter(str(self._folder / _SPARE), TABLES[table], self._format), place
+
+    def end_part(self, writer: PartWriter, place: Path) -> None:
+        """Put a part that was written to its place; others of its shard go."""
+        writer.close()
+        for tried in place.parent.glob(f"{place.name.split('.')[0]}.*"):
+            tried.unlink()
+        os.replace(self._folder / _SPARE, place)
+
     def rewrite(self, path: Path, table: pa.Table) -> None:
         """Put a part back as it was written, but for columns that change neither its rows, nor their part or order."""
-        spare = self._folder / ".rewritten"
+        spare = self._folder / _SPARE
         write_part(table, str(spare), self._format)
         os.replace(spare, path)
 
@@ -90,7 +112,7 @@ class Staged:
     def _write(self, table: str, path: Path, batches: Sequence[pa.RecordBatch]) -> None:
         schema = lean_schema(table)
         lean = [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches]
-        spare = self._folder / ".rewritten"
+        spare = self._folder / _SPARE
         write_part(part_table(TABLES[table], lean), str(spare), self._format)
         path.parent.mkdir(parents=True, exist_ok=True)
         os.replace(spare, path)

@@ -39,9 +39,9 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Chunk]:
     seen: list[Chunk] = []
     real = module.read_chunk_at_once
 
-    def noted(chunk: Chunk, burst_gap: int) -> BlockResult:
+    def noted(chunk: Chunk, burst_gap: int, aside: str) -> BlockResult:
         seen.append(chunk)
-        return real(chunk, burst_gap)
+        return real(chunk, burst_gap, aside)
 
     monkeypatch.setattr(module, "read_chunk_at_once", noted)
     return seen
@@ -60,7 +60,7 @@ def test_each_chunk_is_parsed_once(
     room: int,
 ) -> None:
     monkeypatch.setattr(module, "WAITING_ROWS", room)
-    workers = Workers(ThreadPoolExecutor(2), 0)
+    workers = Workers(ThreadPoolExecutor(2), 0, "unused")
     workers.begin([file] if begun else [], SIZE)
     assert workers.plan(file, SIZE) == chunks
     asked = chunks if order == "forward" else chunks[::-1]
@@ -75,7 +75,7 @@ def test_early_work_pauses_when_enough_rows_wait(
 ) -> None:
     monkeypatch.setattr(module, "WAITING_ROWS", 5)
     monkeypatch.setattr(module, "worker_count", lambda: 1)
-    workers = Workers(ThreadPoolExecutor(1), 0)
+    workers = Workers(ThreadPoolExecutor(1), 0, "unused")
     workers.begin([file], SIZE)
     workers.plan(file, SIZE)
     while any(not future.done() for future in list(workers._early.values())):

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aftershock.pipeline.training.attempts import FILE_END, LogAttempt, attempts_of
-from aftershock.pipeline.training.logs import Log, Said, Save, Stretch
+from aftershock.pipeline.training.logs import Log, Said, Save
+from aftershock.pipeline.training.stretches import Stretch
 from aftershock.pipeline.training.ties import ids_in_name
 from aftershock.pipeline.training.units import run_of, runs_of, side_by_side
 from tests.pipeline.conftest import RunJob
