@@ -26,6 +26,7 @@ _MOST_COLUMNS: Final = 200
 
 _BOM: Final = b"\xef\xbb\xbf"
 _WORD: Final = re.compile(rb"\S+")
+_WORD_OF_TEXT: Final = re.compile(r"\S+")
 _NAME: Final = re.compile(rb"[A-Za-z][A-Za-z0-9_/().:%-]{0,40}\Z")
 _RULE: Final = re.compile(rb"\s*-+(?: +-+)*\s*\Z")
 # squeue and sinfo print the time above their long layouts.
@@ -37,7 +38,7 @@ class Layout:
     """A header: its names (lower case), where each column begins and ends, and what its cells look like.
 
     ruled: the columns are as wide as the dashes below the header; a cell that ends with ``+`` was cut.
-    tokens: the cells of a line by its blanks alone.
+    text: the number of the column that may have blanks where cells are told by their blanks, -1 for none.
     """
 
     names: tuple[str, ...]
@@ -46,21 +47,18 @@ class Layout:
     shapes: tuple[re.Pattern[str] | None, ...]
     free: tuple[bool, ...]
     ruled: bool
-    tokens: re.Pattern[str] | None
+    text: int
 
     def cells(self, line: bytes) -> dict[str, str] | None:
         """The cells of a line by the name of their column (the first of each name), None if there is no way."""
         text = line.rstrip(b"\r\n")
         if self.ruled:
             return self._fitting(self._ruled(text))
-        by_blanks = self.tokens.fullmatch(_text(text)) if self.tokens else None
         ways = [self._between(text, self.starts, 0), self._between(text, self.ends, 1)]
         if text[:1] == b" ":
             ways.reverse()
         found = next((named for way in ways if way and (named := self._fitting(way)) is not None), None)
-        if found is None and by_blanks is not None:
-            found = self._fitting([cell or "" for cell in by_blanks.groups()])
-        return found
+        return found if found is not None else self._fitting(self._by_blanks(_text(text)))
 
     def is_cut(self, name: str, cell: str) -> bool:
         """Whether a cell was cut at the width of its column. A state is known by its beginning."""
@@ -73,6 +71,17 @@ class Layout:
         if any(text[end : end + 1] not in (b" ", b"") for end in self.ends):
             return None
         return [_text(text[start:end]) for start, end in zip(self.starts, self.ends, strict=True)]
+
+    def _by_blanks(self, text: str) -> list[str] | None:
+        """Cells between blanks; what is left over between them is the text that may have some, or nothing."""
+        words = [match.span() for match in _WORD_OF_TEXT.finditer(text)]
+        behind = len(self.names) - self.text - 1
+        if self.text < 0 or len(words) < self.text + behind:
+            return [text[start:end] for start, end in words] if len(words) == len(self.names) else None
+        inner = words[self.text : len(words) - behind]
+        middle = text[inner[0][0] : inner[-1][1]] if inner else ""
+        before, after = words[: self.text], words[len(words) - behind :]
+        return [*(text[a:b] for a, b in before), middle, *(text[a:b] for a, b in after)]
 
     def _between(self, text: bytes, edges: tuple[int, ...], side: int) -> list[str] | None:
         """Cells from edge to edge: where the words of the header begin (``side`` 0), or where they end."""
@@ -139,20 +148,9 @@ def _layout(
 ) -> Layout:
     is_free = tuple(name in free for name in names)
     # By blanks alone two texts in one line cannot be told apart: only the last one may have some.
-    last = max((at for at, one in enumerate(is_free) if one), default=-1)
-    by_blanks = tuple(at == last for at in range(len(names)))
-    tokens = None if ruled else re.compile(r"\s*" + _token_pattern(by_blanks) + r"\s*")
+    text = max((at for at, one in enumerate(is_free) if one), default=-1)
     starts, ends = zip(*spans, strict=True)
-    return Layout(names, starts, ends, tuple(shapes.get(name) for name in names), is_free, ruled, tokens)
-
-
-def _token_pattern(free: tuple[bool, ...]) -> str:
-    parts = []
-    for at, is_free in enumerate(free):
-        gap = "" if at == 0 else r"\s*" if is_free or free[at - 1] else r"\s+"
-        # The text in between reaches from one blank to another, so that a word is never cut.
-        parts.append(gap + (r"((?<!\S)(?:\S.*\S|\S)?(?!\S))" if is_free else r"((?<!\S)\S+)"))
-    return "".join(parts)
+    return Layout(names, starts, ends, tuple(shapes.get(name) for name in names), is_free, ruled, text)
 
 
 def _text(data: bytes) -> str:

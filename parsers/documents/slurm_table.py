@@ -104,18 +104,18 @@ _RESOURCE: Final = re.compile(r"[a-z][\w/:.-]*=[0-9.]+[A-Za-z]?")
 
 def _whole_lists(parts: list[str]) -> Iterator[str]:
     """Parts of a line that was cut at every comma, with host lists and resources whole again."""
-    kept: str | None = None
+    kept: list[str] = []
+    is_open = False  # a bracket of what is kept
     for part in parts:
-        joined = f"{kept},{part}" if kept is not None else part
-        open_bracket = kept is not None and kept.rfind("[") > kept.rfind("]")
-        resources = kept is not None and _RESOURCE.fullmatch(part) and _RESOURCE.fullmatch(kept.rsplit(",", 1)[-1])
-        if kept is None or open_bracket or resources:
-            kept = joined
-        else:
-            yield kept
-            kept = part
-    if kept is not None:
-        yield kept
+        goes_on = is_open or (kept and _RESOURCE.fullmatch(part) and _RESOURCE.fullmatch(kept[-1]))
+        if kept and not goes_on:
+            yield ",".join(kept)
+            kept, is_open = [], False
+        kept.append(part)
+        opened, closed = part.rfind("["), part.rfind("]")
+        is_open = opened > closed if max(opened, closed) >= 0 else is_open
+    if kept:
+        yield ",".join(kept)
 
 
 def _fits(shape: re.Pattern[str] | None, cell: str) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aftershock.parsers.documents import sacct, scontrol_node_json, squeue, squeue_json
+from aftershock.parsers.documents import sacct, scontrol_node_json, sinfo, squeue, squeue_json
 from aftershock.parsers.formats import Found, Refused
 from aftershock.schemas.events import SchedulerEvent
 from aftershock.schemas.sessions import Session
@@ -199,3 +200,28 @@ def test_hosts_of_the_controller_as_json(record: dict[str, Any], kinds: list[str
 def test_any_json_is_read_without_error(value: Any) -> None:
     found(json.dumps({"nodes": [value], "jobs": [value]}), scontrol_node_json)
     found(json.dumps({"nodes": [value], "jobs": [value]}), squeue_json)
+
+
+def seconds_for(text: str, module: Any) -> float:
+    began = time.process_time()
+    found(text, module)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "module"),
+    [
+        ("REASON               USER      TIMESTAMP           NODELIST\n", " " * 70 + "{}x", sinfo),
+        ("NODELIST NODES STATE REASON\n", "a {} ", sinfo),
+        (SQUEUE, "a {}", squeue),
+        ("JobID,State,NodeList,Comment\n", "7,FAILED,d[{}", sacct),
+        ("JobID|State|Comment|JobName\n", "7|FAILED|{}", sacct),
+    ],
+)
+@pytest.mark.parametrize("fill", [" ", ",", "|", "a ", "a,", "[", "cpu=1,"])
+def test_ten_times_the_text_takes_no_more_than_about_ten_times_as_long(
+    header: str, line: str, module: Any, fill: str
+) -> None:
+    few, many = (header + (line.format(fill * count) + "\n") * 20 for count in (200, 2000))
+    seconds_for(few, module)
+    assert seconds_for(many, module) < 0.05 + 40 * seconds_for(few, module)
