@@ -37,7 +37,8 @@ _SHOWN: Final = frozenset({"node_drain", "node_down", "node_cordon"})
 # A printed state has signs and flags behind it: `DOWN*+DRAIN`, `IDLE~`.
 _WORD: Final = re.compile(r"[A-Z_]+")
 _BACK: Final = frozenset({"IDLE", "RESUME", "ALLOCATED", "ALLOC", "MIXED", "MIX"})
-_RESERVED: Final = re.compile(r"\b(start|end)=(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\b")
+# In the log of the controller as `start=`, where the reservation itself is shown as `StartTime=`.
+_RESERVED: Final = re.compile(r"\b(start|end|StartTime|EndTime)=(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\b")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -240,7 +241,8 @@ def _reserved(event: SchedulerEvent) -> tuple[int | None, int | None]:
     shift = _shift(event)
     if shift is None:
         return None, None
-    planned: dict[str, str] = dict(_RESERVED.findall(event.message or ""))
+    told: list[tuple[str, str]] = _RESERVED.findall(event.message or "")
+    planned = {name.lower().removesuffix("time"): time for name, time in told}
     start, end = ((_wall(planned[name]) if name in planned else None) for name in ("start", "end"))
     return (None if start is None else start - shift), (None if end is None else end - shift)
 

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aftershock.parsers.clock import wall_micros
 from aftershock.parsers.detect import detect
-from aftershock.parsers.documents import scontrol_node, sinfo
+from aftershock.parsers.documents import scontrol_node, scontrol_reservation, sinfo
 from aftershock.parsers.formats import Found, Head, Refused
+from aftershock.parsers.selfcheck import rows_of_text
+from aftershock.pipeline.exclusions import find_exclusions
 from aftershock.schemas.events import SchedulerEvent
 from aftershock.schemas.topology import Host
 
@@ -176,3 +179,27 @@ def test_any_reason_of_sinfo_is_kept_or_refused(reason: str) -> None:
             "" if cell.strip().lower() in ("none", "(null)", "n/a", "null") else cell.strip()
         )
         assert rows[0].user == "root"
+
+
+RESERVATION = """\
+ReservationName=fix7 StartTime=2025-02-03T12:00:00 EndTime=2025-02-03T18:00:00 Duration=06:00:00
+   Nodes={nodes} NodeCnt=2 CoreCnt=224 Features=(null) PartitionName=(null) Flags=MAINT,SPEC_NODES
+   Users=root Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE BurstBuffer=(null)
+   Comment=EndTime=2030-01-01T00:00:00
+"""
+
+
+def test_a_reservation_sets_its_hosts_aside_until_its_end() -> None:
+    rows = rows_of_text(RESERVATION.format(nodes="d[7-8]"), scontrol_reservation.FORMAT)
+    found = find_exclusions([row for row in rows if isinstance(row, SchedulerEvent)])
+    noon = (wall_micros(2025, 2, 3, 12, 0, 0), wall_micros(2025, 2, 3, 18, 0, 0))
+    assert [(row.host, row.how, row.reason, row.by) for row in found] == [
+        ("d7", "reservation", "fix7", "root"),
+        ("d8", "reservation", "fix7", "root"),
+    ]
+    assert {(row.start_time, row.end_time) for row in found} == {noon}
+
+
+def test_a_reservation_without_hosts_or_with_a_list_that_cannot_be_read() -> None:
+    assert items(RESERVATION.format(nodes="(null)"), scontrol_reservation) == []
+    assert len(reasons(RESERVATION.format(nodes="d[7-"), scontrol_reservation)) == 1
