@@ -274,7 +274,9 @@ def _repeats(batch: pa.RecordBatch) -> Bools:
             same &= (values[1:] == values[:-1]) | ((values[1:] != values[1:]) & (values[:-1] != values[:-1]))
     _, kinds = words(batch, "@kind", "none")
     timed = given(batch, "@wall")
-    return same & (kinds[1:] == kinds[:-1]) & (timed[1:] == timed[:-1])
+    same &= kinds[1:] == kinds[:-1]
+    same &= timed[1:] == timed[:-1]
+    return same
 
 
 def _is_near(batch: pa.RecordBatch, again: Bools, offsets: Ints) -> Bools:

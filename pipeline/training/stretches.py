@@ -131,9 +131,16 @@ class Rows:
 
     def chosen(self, rows: npt.NDArray[np.intp]) -> Rows:
         """Some of them."""
-        arrays = (self.offsets, self.steps, self.times, self.step_times, self.totals, self.ranks, self.assumed)
-        offsets, steps, times, step_times, totals, ranks, assumed = (array[rows] for array in arrays)
-        return Rows(offsets, steps, times, self.base, step_times, totals, ranks, assumed)
+        return Rows(
+            self.offsets[rows],
+            self.steps[rows],
+            self.times[rows],
+            self.base,
+            self.step_times[rows],
+            self.totals[rows],
+            self.ranks[rows],
+            self.assumed[rows],
+        )
 
     def then(self, other: Rows) -> Rows:
         """These and those behind them, which count times from the same base."""
@@ -200,7 +207,8 @@ def _goes_back(steps: Floats) -> npt.NDArray[np.bool_]:
 
 
 def _starts(segments: npt.NDArray[np.intp], steps: Floats) -> npt.NDArray[np.bool_]:
-    return (np.diff(segments, prepend=-1) != 0) | _goes_back(steps)
+    other_segment: npt.NDArray[np.bool_] = np.diff(segments, prepend=-1) != 0
+    return other_segment | _goes_back(steps)
 
 
 # Rows of a file that are looked at together. The medians of a longer stretch are those of its pieces.
