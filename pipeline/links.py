@@ -222,14 +222,18 @@ class History:
 
 
 def _ordered(sessions: Sequence[Session]) -> list[Session]:
-    """Each session once, by the first of its times that is known; those without any come last."""
-    placed: dict[tuple[int, str], Session] = {}
+    """Each session once, by the first of its times that is known; those without any come last.
+
+    Records are in whole seconds, so a job may fail and its retry start in the same one: then the times of submission
+    and of the end tell which came first.
+    """
+    placed: dict[tuple[int, int, int, str], Session] = {}
     late = 1 << 62
     for s in sessions:
-        moment = s.start_time
-        if moment is None:
-            moment = s.submit_time if s.submit_time is not None else s.end_time
-        placed[late if moment is None else moment, s.session_id or ""] = s
+        submit = late if s.submit_time is None else s.submit_time
+        end = late if s.end_time is None else s.end_time
+        moment = next(time for time in (s.start_time, s.submit_time, end) if time is not None)
+        placed[moment, submit, end, s.session_id or ""] = s
     return [placed[key] for key in sorted(placed)]
 
 

@@ -212,6 +212,12 @@ def test_one_predecessor_and_one_successor() -> None:
     assert sorted(pairs(link(*rows))) == [("1@1", "4@200"), ("2@5", "3@100")]
 
 
+@pytest.mark.parametrize(("first", "second"), [("1", "2"), ("2", "1")])
+def test_failure_and_retry_within_one_second(first: str, second: str) -> None:
+    rows = [ran(first, 5, 5, submit=3), ran(second, 5, 6, "COMPLETED", submit=5)]
+    assert pairs(link(*rows)) == [(f"{first}@5", f"{second}@5")]
+
+
 def test_the_more_specific_rule_goes_first() -> None:
     rows = [ran("1", 1, 50), ran("2", 60, 90, "COMPLETED", work_dir="/w/b"), ran("3", 100, 150, "COMPLETED")]
     assert pairs(link(*rows)) == [("1@1", "3@100")]
