@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -13,13 +13,11 @@ from aftershock.parsers.registry import format_named
 from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.settle import Settled, SourceRules, settle_source
 from aftershock.parsers.settle_sessions import are_alone, settle_sessions
-from aftershock.parsers.settle_steps import TRAINING, Sink, can_be_columns, settle_steps
 from aftershock.parsers.transit import Unpacked, is_found, table_name, unpack
 from aftershock.pipeline.config import Config
 from aftershock.pipeline.keys import DONE, job_keys, partitioned, partitioned_batches, typed_outputs
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.step_files import StepWriter
-from aftershock.pipeline.step_pieces import are_usual, pieces_of, rows_of_pieces
 from aftershock.schemas.changes import Change
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow, SchedulerEvent
@@ -28,12 +26,18 @@ from aftershock.schemas.sessions import Session
 from aftershock.schemas.topology import Gpu, Host
 from aftershock.schemas.training import TrainingStep
 
+if TYPE_CHECKING:
+    from aftershock.parsers.settle_steps import Sink
+
 # Outputs: events by host, job records by job, rows that are done.
 EVENTS: Final = "events"
 JOBS: Final = "jobs"
 
 # Steps of a source from which they are settled as columns, and written without meeting those of other sources.
 MANY_STEPS: Final = 4096
+
+# The format of training output.
+TRAINING: Final = "training"
 
 NO_ROWS: Final = "its format is known, and no rows are made of it"
 
@@ -117,6 +121,10 @@ def _by_row(found: list[pa.RecordBatch], got: Unpacked, rules: SourceRules, sink
     """Settle rows, or where there are many steps those as columns and the others as rows."""
     steps = [batch for batch in found if table_name(batch) == TrainingStep.table]
     if got.aside or sum(batch.num_rows for batch in steps) >= MANY_STEPS:
+        # Formats of training take a while to load, and many a run has none.
+        from aftershock.parsers.settle_steps import can_be_columns, settle_steps  # noqa: PLC0415
+        from aftershock.pipeline.step_pieces import are_usual, pieces_of, rows_of_pieces  # noqa: PLC0415
+
         pieces = pieces_of(got.aside, steps)
         if are_usual(steps, TRAINING) and can_be_columns(pieces):
             others = unpack(batch for batch in found if table_name(batch) != TrainingStep.table).found
