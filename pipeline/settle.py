@@ -27,7 +27,7 @@ from aftershock.schemas.topology import Gpu, Host
 from aftershock.schemas.training import TrainingStep
 
 if TYPE_CHECKING:
-    from aftershock.parsers.settle_steps import Sink
+    from aftershock.parsers.training.settle_steps import Sink
 
 # Outputs: events by host, job records by job, rows that are done.
 EVENTS: Final = "events"
@@ -122,7 +122,7 @@ def _by_row(found: list[pa.RecordBatch], got: Unpacked, rules: SourceRules, sink
     steps = [batch for batch in found if table_name(batch) == TrainingStep.table]
     if got.aside or sum(batch.num_rows for batch in steps) >= MANY_STEPS:
         # Formats of training take a while to load, and many a run has none.
-        from aftershock.parsers.settle_steps import can_be_columns, settle_steps  # noqa: PLC0415
+        from aftershock.parsers.training.settle_steps import can_be_columns, settle_steps  # noqa: PLC0415
         from aftershock.pipeline.step_pieces import are_usual, pieces_of, rows_of_pieces  # noqa: PLC0415
 
         pieces = pieces_of(got.aside, steps)

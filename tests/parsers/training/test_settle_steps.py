@@ -17,7 +17,7 @@ from aftershock.parsers.registry import format_named
 from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.scan import scanner_for
 from aftershock.parsers.settle import Settled, SourceRules, settle_source
-from aftershock.parsers.settle_steps import can_be_columns, settle_steps
+from aftershock.parsers.training.settle_steps import can_be_columns, settle_steps
 from aftershock.parsers.training.step_columns import InMemory, plain
 from aftershock.parsers.transit import is_found, pack, table_name, unpack
 from aftershock.schemas.training import TrainingStep
