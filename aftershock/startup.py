@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -28,6 +29,9 @@ _GC_THRESHOLD: Final = 100_000
 
 def begin_quickly() -> None:
     """Call once, before anything heavy is imported."""
+    # numpy's linear algebra begins with a thread for each processor, which spin while others wait. Nothing here uses it
+    # for more than a handful of numbers.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # an import makes hundreds of thousands of objects that stay: looking through them finds nothing
     sys.meta_path.insert(0, _NotHere())
 
