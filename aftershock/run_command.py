@@ -62,6 +62,7 @@ def run_and_report(inputs: Sequence[str], given: Mapping[str, Any], ours: Sequen
         # Only now: its import takes longer than many a run, and the workers use that time.
         from aftershock.pipeline.run import RunFailed, run  # noqa: PLC0415
         from aftershock.progress import showing_progress  # noqa: PLC0415
+        from aftershock.summary import summarise  # noqa: PLC0415
 
         imports_are_done()
         try:
@@ -74,8 +75,6 @@ def run_and_report(inputs: Sequence[str], given: Mapping[str, Any], ours: Sequen
         click.echo("\n".join(map(printable, result.plan.splitlines())))
         return DONE
     if not options.quiet:
-        from aftershock.summary import summarise  # noqa: PLC0415
-
         summarise(options.out, sys.stdout, sys.stdout.isatty())
     for condition in result.conditions:
         click.echo(f"aftershock: --fail-on {condition}: it holds", err=True)

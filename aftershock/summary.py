@@ -251,7 +251,8 @@ def _place(row: Mapping[str, Any]) -> str:
 
 
 def _tables(results: Results, folder: str) -> Section:
-    rows = {name: table.num_rows for name, table in results.items()}
+    counted = results.manifest.get("rows", {})
+    rows = {name: int(counted[name]) if name in counted else table.num_rows for name, table in results.items()}
     filled = ", ".join(f"{name} {count:,}" for name, count in rows.items() if count)
     empty = ", ".join(name for name, count in rows.items() if not count)
     lines = [f"rows: {filled or 'none'}"]
