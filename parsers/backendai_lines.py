@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from aftershock.parsers.backendai_words import UUID
+from aftershock.parsers.patterns import later
 from aftershock.schemas.events import SchedulerEvent
 
 # Ids of agents are at most 64 characters long; by default they are the host name behind `i-`.
@@ -88,7 +89,7 @@ def _created(match: re.Match[str]) -> SchedulerEvent:
 
 
 def _shape(pattern: str, make: Callable[[re.Match[str]], SchedulerEvent], mark: str = "", *, own: bool = True) -> Shape:
-    return Shape(re.compile(pattern, re.ASCII), make, mark, own)
+    return Shape(later(pattern, re.ASCII), make, mark, own)
 
 
 SHAPES: Final = (

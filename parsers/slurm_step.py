@@ -22,6 +22,7 @@ from typing import Final
 from aftershock.parsers.envelopes.layer import clocks_together
 from aftershock.parsers.formats import Envelope, Found, Head, Line, LineFormat, Refused, Sample, expect
 from aftershock.parsers.hostlist import HostListError, expand_hosts
+from aftershock.parsers.patterns import later
 from aftershock.parsers.slurm_step_words import SCHEDULER, STARS_BEGIN, STEP, Told, job_event, join_steps, told
 from aftershock.schemas.events import NodeEvent, SchedulerEvent
 
@@ -69,7 +70,7 @@ _SHAPES: Final[list[tuple[re.Pattern[str], _Make]]] = []
 def _shape(*patterns: str) -> Callable[[_Make], _Make]:
     def tie(make: _Make) -> _Make:
         for pattern in patterns:
-            _SHAPES.append((re.compile(pattern.replace("<STEP>", STEP), re.VERBOSE | re.ASCII), make))
+            _SHAPES.append((later(pattern.replace("<STEP>", STEP), re.VERBOSE | re.ASCII), make))
         return make
 
     return tie

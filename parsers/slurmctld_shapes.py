@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from aftershock.parsers.hostlist import expand_hosts
+from aftershock.parsers.patterns import later
 from aftershock.parsers.slurm_words import JOB, job_ref
 from aftershock.schemas.events import SchedulerEvent
 
@@ -46,7 +47,7 @@ class Shapes(list[Shape]):
 
         def tie(make: Make) -> Make:
             for pattern in patterns:
-                compiled = re.compile(LEAD + pattern.replace("<JOB>", JOB), re.VERBOSE | re.ASCII)
+                compiled = later(LEAD + pattern.replace("<JOB>", JOB), re.VERBOSE | re.ASCII)
                 self.append(Shape(make.__name__.removeprefix("_"), compiled, make))
             return make
 

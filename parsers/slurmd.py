@@ -18,6 +18,7 @@ from typing import Final
 
 from aftershock.parsers.clock import NO_CLOCK
 from aftershock.parsers.formats import Envelope, Found, Head, Line, LineFormat, Refused, Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.slurm_step_words import SCHEDULER, STARS_BEGIN, STEP, Told, job_event, join_steps, told
 from aftershock.parsers.slurm_words import LAST_SIGNAL
 from aftershock.schemas.events import NodeEvent, SchedulerEvent
@@ -49,7 +50,7 @@ _UNMISTAKABLE: Final = re.compile(
 def _shape(*patterns: str) -> Callable[[_Make], _Make]:
     def tie(make: _Make) -> _Make:
         for pattern in patterns:
-            _SHAPES.append((re.compile(pattern.replace("<STEP>", STEP), re.VERBOSE | re.ASCII), make))
+            _SHAPES.append((later(pattern.replace("<STEP>", STEP), re.VERBOSE | re.ASCII), make))
         return make
 
     return tie

@@ -16,6 +16,7 @@ from typing import Final
 from aftershock.parsers.formats import Line, Sample, expect
 from aftershock.parsers.kernel.rules import BDF, Match, Rule, event, text_of
 from aftershock.parsers.kernel.text import lines_below
+from aftershock.parsers.patterns import later
 from aftershock.schemas.events import GpuError
 
 _URL: Final = "https://docs.kernel.org/gpu/amdgpu/ras.html"
@@ -112,32 +113,32 @@ def _failed_reset(found: Match, line: Line) -> GpuError | None:
 RULES: Final = (
     Rule(
         words=(b"amdgpu: GPU reset begin",),
-        shape=re.compile(rb"amdgpu (?P<device>" + BDF + rb"): (?:amdgpu: )?GPU reset begin"),
+        shape=later(rb"amdgpu (?P<device>" + BDF + rb"): (?:amdgpu: )?GPU reset begin"),
         row=event("gpu_reset"),
     ),
     Rule(
         words=(b"amdgpu: GPU reset",),
-        shape=re.compile(rb"amdgpu (?P<device>" + BDF + rb"): (?:amdgpu: )?GPU reset(?:\(\d{1,6}\))? succeeded"),
+        shape=later(rb"amdgpu (?P<device>" + BDF + rb"): (?:amdgpu: )?GPU reset(?:\(\d{1,6}\))? succeeded"),
         row=event("gpu_reset_done"),
     ),
     Rule(
         words=(b"amdgpu: GPU reset", b"GPU reset end with ret = -"),
-        shape=re.compile(_GPU + rb"GPU reset(?:(?:\(\d{1,6}\))? failed\b|(?P<end> end with ret = -)\d{1,6}\s*\Z)"),
+        shape=later(_GPU + rb"GPU reset(?:(?:\(\d{1,6}\))? failed\b|(?P<end> end with ret = -)\d{1,6}\s*\Z)"),
         row=_failed_reset,
     ),
     Rule(
         words=(b" timeout, signaled seq", b" timeout, but soft recovered"),
-        shape=re.compile(_ANY_GPU + _AT_RING),
+        shape=later(_ANY_GPU + _AT_RING),
         row=_with_victim,
     ),
     Rule(
         words=(b"page fault (src_id",),
-        shape=re.compile(_GPU + _FAULT),
+        shape=later(_GPU + _FAULT),
         row=_with_victim,
     ),
     Rule(
         words=(b"Accelerator Check Architecture events logged",),
-        shape=re.compile(_GPU + _REPORTED + rb"Accelerator Check Architecture events logged\s*\Z"),
+        shape=later(_GPU + _REPORTED + rb"Accelerator Check Architecture events logged\s*\Z"),
         row=_reported,
     ),
 )

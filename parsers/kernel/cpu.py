@@ -22,6 +22,7 @@ from typing import Final
 from aftershock.parsers.formats import Line, Sample, expect
 from aftershock.parsers.kernel.rules import TASK, Match, Rule, event, text_of
 from aftershock.parsers.kernel.text import lines_below
+from aftershock.parsers.patterns import later
 from aftershock.schemas.events import NodeEvent
 
 PANIC, STALL = "panic", "stall"
@@ -97,7 +98,7 @@ def _stall(found: Match, line: Line) -> NodeEvent:
 RULES: Final = (
     Rule(
         words=(b" blocked for more than ", b" blocked in I/O wait for more than "),
-        shape=re.compile(
+        shape=later(
             rb"(?:INFO: )?task "
             + TASK
             + rb":(?P<pid>\d{1,10}) blocked (?:in I/O wait )?for more than (?P<value>\d{1,9}) seconds\.?\s*\Z"
@@ -106,7 +107,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"soft lockup - CPU#",),
-        shape=re.compile(
+        shape=later(
             rb"(?:NMI )?(?:watchdog: )?BUG: soft lockup - (?P<device>CPU#\d{1,5}) stuck for (?P<value>\d{1,9})s! "
             rb"\[" + TASK + rb":(?P<pid>\d{1,10})\]"
         ),
@@ -114,7 +115,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"ard LOCKUP",),
-        shape=re.compile(
+        shape=later(
             rb"(?:NMI )?(?:watchdog: )?(?:CPU ?\d{1,5}: )?Watchdog detected hard LOCKUP on (?P<device>cpu \d{1,5})\b"
             rb"|watchdog: (?P<self>CPU \d{1,5}) (?:self-detected )?[Hh]ard LOCKUP"
         ),
@@ -122,7 +123,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"detected stall", b"detected expedited stall"),
-        shape=re.compile(
+        shape=later(
             rb"(?:rcu: )?INFO: (?P<device>rcu\w{0,20}) (?:self-)?detected (?:expedited )?stalls? on CPU(?:s/tasks:|\b)"
         ),
         row=_stall,
@@ -130,7 +131,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b": segfault at ",),
-        shape=re.compile(
+        shape=later(
             TASK + rb"\[(?P<pid>\d{1,10})\]: segfault at [0-9a-f]{1,16} r?ip [0-9a-f]{1,16} r?sp [0-9a-f]{1,16} "
             rb"error [0-9a-f]{1,8}(?:" + _LIBRARY + rb")?"
         ),
@@ -138,7 +139,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"] general protection ",),
-        shape=re.compile(
+        shape=later(
             rb"(?:traps: )?" + TASK + rb"\[(?P<pid>\d{1,10})\] general protection (?:fault )?r?ip:[0-9a-f]{1,16} "
             rb"r?sp:[0-9a-f]{1,16} error:[0-9a-f]{1,8}(?:" + _LIBRARY + rb")?"
         ),
@@ -146,7 +147,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"] trap ",),
-        shape=re.compile(
+        shape=later(
             rb"(?:traps: )?" + TASK + rb"\[(?P<pid>\d{1,10})\] trap [a-z][\w -]{1,30}? r?ip:[0-9a-f]{1,16} "
             rb"r?sp:[0-9a-f]{1,16} error:[0-9a-f]{1,8}(?:" + _LIBRARY + rb")?"
         ),
@@ -158,7 +159,7 @@ RULES: Final = (
             *(b"Oops: ", b"Unable to handle kernel ", b"kernel BUG at ", b"general protection fault"),
             *(b"invalid opcode: ", b"double fault: ", b"divide error: ", b"stack segment: "),
         ),
-        shape=re.compile(
+        shape=later(
             rb"Kernel panic - not syncing: [^\s?]"
             rb"|BUG: unable to handle (?:kernel )?(?:page fault for address: "
             rb"|(?:NULL pointer|paging request).{0,24} at "

@@ -21,6 +21,7 @@ from aftershock.parsers.clock import SECOND, Reading
 from aftershock.parsers.formats import Line, Sample, expect
 from aftershock.parsers.kernel.rules import BDF, ECHO, TASK, Match, Rule, event, text_of
 from aftershock.parsers.kernel.text import lines_below
+from aftershock.parsers.patterns import later
 from aftershock.schemas.events import NodeEvent
 
 MACHINE: Final = "machine"
@@ -137,7 +138,7 @@ def _poisoned(found: Match, _line: Line) -> NodeEvent:
 RULES: Final = (
     Rule(
         words=(b": Machine Check: ", b": Machine Check Exception: "),
-        shape=re.compile(
+        shape=later(
             rb"(?:mce: )?\[Hardware Error\]: CPU (?P<cpu>\d{1,5}): "
             rb"Machine Check(?: Exception)?: [0-9a-f]{1,16} Bank (?P<bank>\d{1,3}): (?P<status>[0-9a-f]{1,16})?"
         ),
@@ -147,7 +148,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"_STATUS[",),
-        shape=re.compile(
+        shape=later(
             rb"(?:mce: )?\[Hardware Error\]: CPU:(?P<cpu>\d{1,5}) \([0-9a-f:]{1,12}\) "
             rb"MC(?P<bank>\d{1,3})_STATUS\[[^\]]{0,100}\]: 0x(?P<status>[0-9a-f]{16})"
         ),
@@ -157,13 +158,13 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Machine check events logged",),
-        shape=re.compile(rb"(?:mce: )?\[Hardware Error\]: Machine check events logged\s*\Z"),
+        shape=later(rb"(?:mce: )?\[Hardware Error\]: Machine check events logged\s*\Z"),
         row=event("machine_check"),
         mark=MACHINE + ECHO,
     ),
     Rule(
         words=(b" CE ", b" UE "),
-        shape=re.compile(
+        shape=later(
             rb"EDAC (?:[\w-]{1,32}:? )?(?P<device>MC\d{1,4}): (?:(?P<value>\d{1,9}) )?(?P<sort>CE|UE)\b"
             rb"(?=[ :,])(?:(?: [^\s(]{1,40}){0,8}? on (?P<place>any memory|[^\s(]\S{0,120}))?"
             rb"(?:(?<=CE|UE) page 0x[0-9a-f]{1,16},.{0,200}?, label \"(?P<label>[^\"]{1,80})\")?"
@@ -174,14 +175,14 @@ RULES: Final = (
     ),
     Rule(
         words=(b"HANDLING MCE MEMORY ERROR",),
-        shape=re.compile(rb"EDAC (?:[\w-]{1,32}:? )?(?P<device>MC\d{1,4}): HANDLING MCE MEMORY ERROR\s*\Z"),
+        shape=later(rb"EDAC (?:[\w-]{1,32}:? )?(?P<device>MC\d{1,4}): HANDLING MCE MEMORY ERROR\s*\Z"),
         row=event("memory_error"),
         mark=MACHINE + ECHO,
         clock=True,
     ),
     Rule(
         words=(b"due to hardware memory corruption",),
-        shape=re.compile(
+        shape=later(
             rb"(?:Memory failure:|MCE) (?P<page>0x[0-9a-f]{1,16}): (?:Sending SIGBUS to|Killing) "
             + TASK
             + rb":(?P<pid>\d{1,10}) due to hardware memory corruption"
@@ -190,7 +191,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Hardware error from APEI Generic Hardware Error Source",),
-        shape=re.compile(
+        shape=later(
             rb"(?:\{\d{1,10}\})?\[Hardware Error\]: "
             rb"Hardware error from APEI Generic Hardware Error Source: \d{1,5}\s*\Z"
         ),
@@ -199,7 +200,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"BERT: Error records from previous boot",),
-        shape=re.compile(rb"BERT: Error records from previous boot:?\s*\Z"),
+        shape=later(rb"BERT: Error records from previous boot:?\s*\Z"),
         row=_firmware,
     ),
 )

@@ -14,11 +14,11 @@ https://www.freedesktop.org/software/systemd/man/latest/systemd-shutdown.html
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.kernel.rules import ECHO, Rule, event
+from aftershock.parsers.patterns import later
 
 SHUTDOWN, UNLOAD, AMD_LOAD = "shutdown", "unload", "amd_load"
 
@@ -33,7 +33,7 @@ RULES: Final = (
             *(b"reboot: HARDWARE PROTECTION shutdown", b"Starting new kernel"),
             *(b"sysrq: Resetting", b"ysRq : Resetting", b"system sleep state S5"),
         ),
-        shape=re.compile(
+        shape=later(
             rb"reboot: (?:(?:Restarting system|Power(?:ing)? (?:down|off)|System halted|machine restart)\.?\s*\Z"
             rb"|Restarting system with command '|HARDWARE PROTECTION shutdown \([A-Z][^()]{1,80}\)\s*\Z)"
             rb"|kexec(?:_core)?: Starting new kernel\s*\Z"
@@ -49,7 +49,7 @@ RULES: Final = (
             *(b"Syncing filesystems", b"Unmounting file systems", b"All filesystems unmounted"),
             *(b"Powering off.", b"Rebooting.", b"Rebooting with kexec", b"Halting system."),
         ),
-        shape=re.compile(
+        shape=later(
             rb"(?:Sending SIG(?:TERM|KILL) to remaining processes|Syncing filesystems|Unmounting file systems"
             rb"|All filesystems unmounted|Powering off|Rebooting|Halting system)\b"
         ),
@@ -59,14 +59,14 @@ RULES: Final = (
     ),
     Rule(
         words=(b"System is rebooting", b"System is powering down", b"System is halting"),
-        shape=re.compile(rb"System is (?:rebooting|powering down|halting)\b"),
+        shape=later(rb"System is (?:rebooting|powering down|halting)\b"),
         row=event("shutdown"),
         mark=SHUTDOWN,
         writers=frozenset({"systemd-logind"}),
     ),
     Rule(
         words=(b"Power key pressed", b"button/power"),
-        shape=re.compile(rb'Power key pressed\b|received event "button/power'),
+        shape=later(rb'Power key pressed\b|received event "button/power'),
         row=event("shutdown", device="power button"),
         mark=SHUTDOWN,
         writers=frozenset({"systemd-logind", "acpid"}),
@@ -77,7 +77,7 @@ RULES: Final = (
             *(b"System Shutdown", b"System Reboot", b"System Power Off", b"System Power-Off", b"System Halt"),
             *(b"arget Reboot", b"arget Power-Off", b"arget Halt"),
         ),
-        shape=re.compile(
+        shape=later(
             rb"Reached target (?:[a-z]{4,9}\.target - )?"
             rb"(?:System (?:Shutdown|Reboot|Power[ -]Off|Halt)|Reboot|Power-Off|Halt)\.?\s*\Z"
         ),
@@ -87,20 +87,20 @@ RULES: Final = (
     ),
     Rule(
         words=(b"shutting down for system ",),
-        shape=re.compile(rb"shutting down for system (?:reboot|halt|power-?off)\b"),
+        shape=later(rb"shutting down for system (?:reboot|halt|power-?off)\b"),
         row=event("shutdown"),
         mark=SHUTDOWN,
         writers=frozenset({"shutdown"}),
     ),
     Rule(
         words=(b"nvidia-nvlink: Unregistered",),
-        shape=re.compile(rb"nvidia-nvlink: Unregistered (?:the )?Nvlink Core\b"),
+        shape=later(rb"nvidia-nvlink: Unregistered (?:the )?Nvlink Core\b"),
         row=event("driver_unload", device="nvidia"),
         mark=UNLOAD,
     ),
     Rule(
         words=(b"] Unloading driver", b"nvidia-modeset: Unloading", b"nvidia-uvm: Unloaded"),
-        shape=re.compile(
+        shape=later(
             rb"(?:\[drm\] )?\[(?P<device>nvidia-drm)\] \[GPU ID 0x[0-9a-f]{1,16}\] Unloading driver\s*\Z"
             rb"|nvidia-modeset: Unloading\s*\Z|nvidia-uvm: Unloaded the UVM driver"
         ),
@@ -109,13 +109,13 @@ RULES: Final = (
     ),
     Rule(
         words=(b"[drm] amdgpu version: ",),
-        shape=re.compile(rb"\[drm\] (?P<device>amdgpu) version: \d[\w.-]{0,40}\s*\Z"),
+        shape=later(rb"\[drm\] (?P<device>amdgpu) version: \d[\w.-]{0,40}\s*\Z"),
         row=event("driver_load"),
         mark=AMD_LOAD,
     ),
     Rule(
         words=(b"amdgpu kernel modesetting enabled",),
-        shape=re.compile(rb"\[drm\] (?P<device>amdgpu) kernel modesetting enabled\.?\s*\Z"),
+        shape=later(rb"\[drm\] (?P<device>amdgpu) kernel modesetting enabled\.?\s*\Z"),
         row=event("driver_load"),
         mark=AMD_LOAD + ECHO,
     ),

@@ -19,6 +19,7 @@ from typing import Final
 
 from aftershock.parsers.formats import Line, Sample, expect
 from aftershock.parsers.kernel.rules import ECHO, TASK, Match, Rule, event, text_of
+from aftershock.parsers.patterns import later
 from aftershock.schemas.events import NodeEvent
 
 # Marks by which ``settle`` knows the parts of a kill.
@@ -56,7 +57,7 @@ def _limited(found: Match, _line: Line) -> NodeEvent:
 RULES: Final = (
     Rule(
         words=(b"Killed process ",),
-        shape=re.compile(
+        shape=later(
             rb"(?:(?:Memory cgroup )?[Oo]ut of memory(?: \(oom_kill_allocating_task\))?: )?"
             rb"Killed process (?P<pid>\d{1,10}),?(?: UID \d{1,10},)? \("
             + TASK
@@ -67,7 +68,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Killed process ",),
-        shape=re.compile(
+        shape=later(
             rb"(?:Memory cgroup )?[Oo]ut of memory: Killed process (?P<pid>\d{1,10}),? \(" + TASK + rb"\)\.?\s*\Z"
         ),
         row=event("oom_kill"),
@@ -75,27 +76,25 @@ RULES: Final = (
     ),
     Rule(
         words=(b"oom-kill:constraint=",),
-        shape=re.compile(rb"oom-kill:constraint=CONSTRAINT_\w{1,20}(?P<rest>,.*,uid=\d{1,10})\s*\Z", re.DOTALL),
+        shape=later(rb"oom-kill:constraint=CONSTRAINT_\w{1,20}(?P<rest>,.*,uid=\d{1,10})\s*\Z", re.DOTALL),
         row=_chosen,
         mark=CHOSEN,
     ),
     Rule(
         words=(b" killed as a result of limit of ",),
-        shape=re.compile(
-            rb"(?:Memory cgroup out of memory: )?Task in (?P<cgroup>/\S*) killed as a result of limit of "
-        ),
+        shape=later(rb"(?:Memory cgroup out of memory: )?Task in (?P<cgroup>/\S*) killed as a result of limit of "),
         row=_limited,
         mark=LIMITED,
     ),
     Rule(
         words=(b" due to memory pressure", b" due to memory used"),
-        shape=re.compile(rb"Killed (?P<device>/\S{1,1000}) due to memory (?:pressure|used)\b"),
+        shape=later(rb"Killed (?P<device>/\S{1,1000}) due to memory (?:pressure|used)\b"),
         row=event("oom_kill"),
         writers=frozenset({"systemd-oomd"}),
     ),
     Rule(
         words=(b"A process of this unit has been killed by the OOM killer",),
-        shape=re.compile(
+        shape=later(
             rb"(?P<device>[\w@.\\:-]{1,255}\.(?:service|scope|slice)): "
             rb"A process of this unit has been killed by the OOM killer\.?\s*\Z"
         ),

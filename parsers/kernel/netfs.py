@@ -19,6 +19,7 @@ from typing import Final
 
 from aftershock.parsers.formats import Line, Sample, expect
 from aftershock.parsers.kernel.rules import ECHO, Match, Rule, event, text_of
+from aftershock.parsers.patterns import later
 from aftershock.schemas.events import NodeEvent
 
 # An outage begins or ends here; Lustre's requests time out when a connection is lost.
@@ -84,21 +85,21 @@ def _scale(found: Match, _line: Line) -> NodeEvent:
 RULES: Final = (
     Rule(
         words=(b" not responding",),
-        shape=re.compile(_SERVER + rb"not responding(?:, (?:timed out|still trying))?\.?\s*\Z"),
+        shape=later(_SERVER + rb"not responding(?:, (?:timed out|still trying))?\.?\s*\Z"),
         row=event("nfs_not_responding"),
         mark=BEGINS,
         scan=_SERVERS,
     ),
     Rule(
         words=(b" OK",),
-        shape=re.compile(_SERVER + rb"OK\s*\Z"),
+        shape=later(_SERVER + rb"OK\s*\Z"),
         row=event("nfs_ok"),
         mark=ENDS,
         scan=_SERVERS,
     ),
     Rule(
         words=(b" on NFSv4 server ",),
-        shape=re.compile(
+        shape=later(
             rb"NFS: state manager(?:: .{1,80}?| [\w ]{1,80}?)? failed on NFSv4 server (?P<device>\S{1,255}) "
             rb"with error (?P<value>\d{1,6})"
         ),
@@ -106,7 +107,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b" was lost; in progress operations",),
-        shape=re.compile(
+        shape=later(
             _LUSTRE_HEAD + rb"\S{1,200}: Connection to (?:service )?(?P<target>\S{1,128}) "
             rb"(?:\(at (?P<nid>[^\s)]{1,80})\)|via nid (?P<via>\S{1,80})) was lost; in progress operations"
         ),
@@ -115,7 +116,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b": Connection restored to ",),
-        shape=re.compile(
+        shape=later(
             _LUSTRE_HEAD + rb"\S{1,200}: Connection restored to (?:service )?(?P<target>\S{1,128}?)"
             rb"(?: \(at (?P<nid>[^\s)]{1,80})\)| using nid (?P<via>\S{1,80}))?\.?\s*\Z"
         ),
@@ -124,7 +125,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"@@@ Request sent has ",),
-        shape=re.compile(
+        shape=later(
             _LUSTRE_HEAD + rb"@@@ Request sent has (?:timed out|failed due to network error)"
             rb"(?:.{0,400}?->(?P<target>\S{1,200}?):\d{1,6}/\d)?(?P<peer>)"
         ),
@@ -133,7 +134,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Timed out tx", b"Timed out RDMA"),
-        shape=re.compile(
+        shape=later(
             _LUSTRE_HEAD + rb"Timed out (?:tx|RDMA)\b(?:[^@]{0,80}?(?P<peer>[^\s@]{1,64}@[^\s:;]{1,32}))?(?P<target>)"
         ),
         row=_request,
@@ -141,14 +142,12 @@ RULES: Final = (
     ),
     Rule(
         words=(b"This client was evicted by ",),
-        shape=re.compile(
-            _LUSTRE_HEAD + rb"\S{1,200}: This client was evicted by (?P<device>[^\s;]{1,128}); in progress"
-        ),
+        shape=later(_LUSTRE_HEAD + rb"\S{1,200}: This client was evicted by (?P<device>[^\s;]{1,128}); in progress"),
         row=event("fs_error"),
     ),
     Rule(
         words=(b" to node ",),
-        shape=re.compile(
+        shape=later(
             _LUSTRE_HEAD
             + rb"\S{1,200}: operation \w{1,40} to node (?P<device>\S{1,80}) failed: rc = -(?P<value>\d{1,4})\b"
         ),
@@ -157,25 +156,25 @@ RULES: Final = (
     ),
     Rule(
         words=(b"GPFS Deadman Switch timer",),
-        shape=re.compile(rb"(?:mmfs: )?GPFS Deadman Switch timer(?: \[\d{1,6}\])? has expired"),
+        shape=later(rb"(?:mmfs: )?GPFS Deadman Switch timer(?: \[\d{1,6}\])? has expired"),
         row=event("fs_timeout", device="gpfs"),
     ),
     Rule(
         words=(b"[E] ", b"[X] "),
-        shape=re.compile(rb"\[(?P<level>[EX])\] (?P<said>.*)", re.DOTALL),
+        shape=later(rb"\[(?P<level>[EX])\] (?P<said>.*)", re.DOTALL),
         row=_scale,
         writers=SCALE,
         scan=(b"mmfs: [", b"mmfs[", b"mmfsd[", b"mmfs64[", b'"mmfs"', b'"mmfsd"', b'"mmfs64"'),
     ),
     Rule(
         words=(b"lease renewal is overdue",),
-        shape=re.compile(rb"\[[A-Z]\] Node (?P<address>\S{1,64}) \([^)\s]{1,255}\) lease renewal is overdue\b"),
+        shape=later(rb"\[[A-Z]\] Node (?P<address>\S{1,64}) \([^)\s]{1,255}\) lease renewal is overdue\b"),
         row=lambda found, _line: NodeEvent(kind="fs_timeout", device=text_of(b"gpfs " + found["address"])),
         writers=SCALE,
     ),
     Rule(
         words=(b" hung", b"session lost, hunting for new "),
-        shape=re.compile(
+        shape=later(
             rb"ceph: (?:\[[0-9a-f -]{1,60}\]: )?(?P<device>mds\d{1,4}) hung\s*\Z"
             rb"|libceph: (?P<monitor>(?:mon|mds)\d{1,4}) \S{1,100} session lost, hunting for new "
         ),
@@ -184,7 +183,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b" came back",),
-        shape=re.compile(rb"ceph: (?:\[[0-9a-f -]{1,60}\]: )?(?P<device>mds\d{1,4}) came back\s*\Z"),
+        shape=later(rb"ceph: (?:\[[0-9a-f -]{1,60}\]: )?(?P<device>mds\d{1,4}) came back\s*\Z"),
         row=event("fs_restored"),
         mark=ENDS,
     ),

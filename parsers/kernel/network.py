@@ -14,11 +14,11 @@ https://github.com/torvalds/linux/tree/master/drivers/infiniband
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from aftershock.parsers.formats import Line, Sample, expect
 from aftershock.parsers.kernel.rules import BDF, ECHO, Match, Rule, event, text_of
+from aftershock.parsers.patterns import later
 from aftershock.schemas.events import NodeEvent
 
 LINK, ADAPTER = "link", "adapter"
@@ -86,7 +86,7 @@ def _health_issue(found: Match, _line: Line) -> NodeEvent | None:
 RULES: Final = (
     Rule(
         words=_LINK_WORDS,
-        shape=re.compile(
+        shape=later(
             rb"[a-z][\w-]{1,31} " + _DEVICE + rb"(?:[\w .():-]{0,60}? )?(?:NIC |Device )?"
             rb"[Ll]ink (?:is )?(?:now )?(?P<state>[Dd]own|DOWN|[Uu]p|UP)" + _LINK_END
         ),
@@ -95,7 +95,7 @@ RULES: Final = (
     ),
     Rule(
         words=_LINK_WORDS,
-        shape=re.compile(
+        shape=later(
             rb"(?:(?:e1000e?|igb|ixgbe|i40e|ice|tg3|bnx2x?|be2net|mlx4_en|hv_netvsc|qede|cxgb4|r8169): )"
             rb"(?P<device>[\w.@-]{1,32}):? (?:NIC )?[Ll]ink (?:is )?(?P<state>[Dd]own|DOWN|[Uu]p|UP)"
             + _LINK_END
@@ -106,7 +106,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b" Link ACTIVE", b" Link DOWN"),
-        shape=re.compile(
+        shape=later(
             rb"(?:infiniband )?(?P<device>[a-z][\w.-]{1,40}): Port: (?P<port>\d{1,3}) Link (?P<state>ACTIVE|DOWN)\s*\Z"
         ),
         row=_port,
@@ -114,7 +114,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Port module event: module ",),
-        shape=re.compile(
+        shape=later(
             _MLX + rb"Port module event: module (?P<module>\d{1,3}), Cable (?P<state>plugged|unplugged|disabled)\b"
         ),
         row=_module,
@@ -122,18 +122,18 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Port module event[error]",),
-        shape=re.compile(_MLX + rb"Port module event\[error\]: module \d{1,3}, "),
+        shape=later(_MLX + rb"Port module event\[error\]: module \d{1,3}, "),
         row=event("nic_error"),
     ),
     Rule(
         words=(b"Health issue observed, ",),
-        shape=re.compile(_MLX + rb"Health issue observed, [^,]{1,80}, severity\((?P<level>\d{1,2})\)"),
+        shape=later(_MLX + rb"Health issue observed, [^,]{1,80}, severity\((?P<level>\d{1,2})\)"),
         row=_health_issue,
         mark=ADAPTER,
     ),
     Rule(
         words=(b": synd 0x",),
-        shape=re.compile(_MLX + rb"synd 0x(?P<syndrome>[0-9a-f]{1,8}): (?P<said>[a-zA-Z][\w ,/-]{3,80}?)\s*\Z"),
+        shape=later(_MLX + rb"synd 0x(?P<syndrome>[0-9a-f]{1,8}): (?P<said>[a-zA-Z][\w ,/-]{3,80}?)\s*\Z"),
         row=_syndrome,
         mark=ADAPTER + ECHO,
     ),
@@ -142,7 +142,7 @@ RULES: Final = (
             *(b"health compromised", b"health poll failed", b"handling bad device here", b"TX timeout detected"),
             *(b"Will cause a leak of a command resource", b"health recovery flow aborted"),
         ),
-        shape=re.compile(
+        shape=later(
             _MLX + rb"(?:device's health compromised|[\w ]{0,40}health poll failed|handling bad device here"
             rb"|TX timeout detected|[\w() ]{1,80} timeout\. Will cause a leak of a command resource"
             rb"|health recovery flow aborted)"
@@ -152,17 +152,17 @@ RULES: Final = (
     ),
     Rule(
         words=(b"High temperature on sensors",),
-        shape=re.compile(_MLX + rb"High temperature on sensors"),
+        shape=later(_MLX + rb"High temperature on sensors"),
         row=event("thermal"),
     ),
     Rule(
         words=(b"Detected insufficient power on the PCIe slot",),
-        shape=re.compile(_MLX + rb"Detected insufficient power on the PCIe slot \((?P<value>\d{1,4})W\)"),
+        shape=later(_MLX + rb"Detected insufficient power on the PCIe slot \((?P<value>\d{1,4})W\)"),
         row=event("power", unit="W"),
     ),
     Rule(
         words=(b"efa 0000:", b"infiniband efa_"),
-        shape=re.compile(
+        shape=later(
             rb"(?:efa " + _DEVICE + rb"|infiniband (?P<ib>efa_\d{1,3}): )"
             rb"(?=.{0,200}\b(?i:fail\w{0,4}|errors?|time(?:d )?-?out|unable|lost|hung)\b)"
         ),
@@ -171,7 +171,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Keep alive watchdog timeout", b"Trigger reset is on", b"Reset attempt failed", b"TX hasn't completed"),
-        shape=re.compile(
+        shape=later(
             rb"ena " + _DEVICE + rb"(?:Keep alive watchdog timeout|Trigger reset is on|Reset attempt failed"
             rb"|.{0,80}TX hasn't completed)"
         ),
@@ -180,7 +180,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"NETDEV WATCHDOG: ",),
-        shape=re.compile(
+        shape=later(
             rb"NETDEV WATCHDOG: (?P<device>[\w.@-]{1,32} \([\w.-]{1,32}\)): transmit queue \d{1,5} timed out"
             rb"|[a-z][\w-]{1,31} (?P<pci>" + BDF + rb" [\w.@-]{1,32}): NETDEV WATCHDOG: CPU: \d{1,5}: "
             rb"transmit queue \d{1,5} timed out"
@@ -189,7 +189,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"link status definitely ",),
-        shape=re.compile(
+        shape=later(
             rb"(?:bonding: )?(?P<bond>[\w.-]{1,32}): (?:\(slave (?P<slave>[\w.@-]{1,32})\): )?"
             rb"link status definitely (?P<state>down|up)\b(?:,[^:]{0,60}?)?"
             rb"(?: for interface (?P<interface>[\w.@-]{1,32}))?"
@@ -198,7 +198,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"now running without any active interface", b"active interface up"),
-        shape=re.compile(
+        shape=later(
             rb"(?:bonding: )?(?P<device>[\w.-]{1,32}): "
             rb"(?:now running without any active interface ?!|(?:first )?(?P<up>active interface up)!)"
         ),

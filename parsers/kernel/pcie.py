@@ -12,13 +12,13 @@ https://docs.kernel.org/PCI/pcieaer-howto.html, https://github.com/torvalds/linu
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict, deque
 from typing import Final
 
 from aftershock.parsers.clock import SECOND, micros_between
 from aftershock.parsers.formats import Found, Line, Sample, expect
 from aftershock.parsers.kernel.rules import BDF, ECHO, Match, Rule, event, text_of
+from aftershock.parsers.patterns import later
 from aftershock.schemas.events import NodeEvent
 
 # Marks by which ``settle`` knows the report of a port and the error of a device.
@@ -88,7 +88,7 @@ _SLOT: Final = rb"pcieport (?P<port>" + BDF + rb"): pciehp: Slot\((?P<slot>[\w-]
 RULES: Final = (
     Rule(
         words=(b" error received: ", b" error message received from "),
-        shape=re.compile(
+        shape=later(
             _DRIVER + rb" (?P<port>" + BDF + rb"): AER: (?:Multiple )?" + _SEVERITY + rb" error (?:message )?received"
             rb"(?: from|:) (?:(?P<source>" + BDF + rb")|id=(?P<id>[0-9a-f]{4}))"
         ),
@@ -97,7 +97,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"PCIe Bus Error: ",),
-        shape=re.compile(
+        shape=later(
             _DRIVER + rb" (?P<device>" + BDF + rb"): (?:AER: )?PCIe Bus Error: severity=" + _SEVERITY + rb", type="
         ),
         row=_error,
@@ -105,7 +105,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b" containment event, status:",),
-        shape=re.compile(
+        shape=later(
             rb"(?:pcieport|pci|dpc) (?P<port>" + BDF + rb")(?::pcie\d{1,4})?: DPC:? containment event, "
             rb"status:0x(?P<status>[0-9a-f]{1,4})"
             rb"(?: source:0x(?P<id>[0-9a-f]{4})|, ERR_\w{1,10} received from (?P<source>" + BDF + rb"))?"
@@ -115,19 +115,19 @@ RULES: Final = (
     ),
     Rule(
         words=(b"): Link Down", b"): Link Up"),
-        shape=re.compile(_SLOT + rb"(?P<state>Link Down|Link Up)\s*\Z"),
+        shape=later(_SLOT + rb"(?P<state>Link Down|Link Up)\s*\Z"),
         row=_slot,
         mark=SLOT,
     ),
     Rule(
         words=(b"): Card not present",),
-        shape=re.compile(_SLOT + rb"(?P<state>Card not present)\s*\Z"),
+        shape=later(_SLOT + rb"(?P<state>Card not present)\s*\Z"),
         row=_slot,
         mark=SLOT + ECHO,
     ),
     Rule(
         words=(b"): Power fault",),
-        shape=re.compile(rb"pcieport (?P<device>" + BDF + rb"): pciehp: Slot\([\w-]{1,16}\): Power fault"),
+        shape=later(rb"pcieport (?P<device>" + BDF + rb"): pciehp: Slot\([\w-]{1,16}\): Power fault"),
         row=event("power"),
     ),
 )

@@ -10,12 +10,12 @@ https://github.com/torvalds/linux/blob/master/drivers/thermal/intel/therm_throt.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from aftershock.parsers.formats import Line, Sample, expect
 from aftershock.parsers.kernel.rules import Match, Rule, event
 from aftershock.parsers.kernel.xid import pci_of
+from aftershock.parsers.patterns import later
 from aftershock.schemas.events import NodeEvent
 
 PACKAGE: Final = "package"
@@ -43,18 +43,18 @@ _ABOVE: Final = (
 RULES: Final = (
     Rule(
         words=(b": Core temperature above threshold", b": Core power limit notification"),
-        shape=re.compile(rb"(?:mce: )?CPU(?P<cpu>\d{1,5}): (?P<what>Core)" + _ABOVE),
+        shape=later(rb"(?:mce: )?CPU(?P<cpu>\d{1,5}): (?P<what>Core)" + _ABOVE),
         row=_throttled,
     ),
     Rule(
         words=(b": Package temperature above threshold", b": Package power limit notification"),
-        shape=re.compile(rb"(?:mce: )?CPU(?P<cpu>\d{1,5}): (?P<what>Package)" + _ABOVE),
+        shape=later(rb"(?:mce: )?CPU(?P<cpu>\d{1,5}): (?P<what>Package)" + _ABOVE),
         row=_throttled,
         mark=PACKAGE,
     ),
     Rule(
         words=(b"ritical temperature reached",),
-        shape=re.compile(
+        shape=later(
             rb"(?:thermal )?(?P<device>thermal_zone\d{1,3}|thermal_sys|ACPI)(?:: [\w.-]{1,40}(?= ?:))? ?: ?"
             rb"[Cc]ritical temperature reached ?(?:\((?P<value>-?\d{1,4}) ?C\))?, ?shutting down"
         ),
@@ -62,7 +62,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"necessary power cables connected",),
-        shape=re.compile(_GPU + rb"(?:GPU )?does not have the necessary power cables connected"),
+        shape=later(_GPU + rb"(?:GPU )?does not have the necessary power cables connected"),
         row=lambda found, _line: NodeEvent(kind="power", device=pci_of(found["device"])),
     ),
 )

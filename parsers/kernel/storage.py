@@ -18,6 +18,7 @@ from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.kernel.rules import ECHO, Rule, event
+from aftershock.parsers.patterns import later
 
 FILE_SYSTEM, DISK = "file_system", "disk"
 
@@ -41,7 +42,7 @@ def disk_of(device: str | None) -> str | None:
 RULES: Final = (
     Rule(
         words=(b"-fs error (device ",),
-        shape=re.compile(
+        shape=later(
             rb"EXT[234]-fs error \(device " + _DEVICE + rb"\)(?:: | in )"
             rb"(?:.{0,160}? ?comm (?P<process>.{1,16}?): )?"
         ),
@@ -54,7 +55,7 @@ RULES: Final = (
             b"Aborting journal on device ",
             b"Detected IO errors while flushing",
         ),
-        shape=re.compile(
+        shape=later(
             rb"(?:EXT[234]-fs \(" + _DEVICE + rb"\): I/O error while writing superblock"
             rb"|(?:JBD2?: )?Aborting journal on device (?P<journal>[\w./!:]{1,64}?)(?:-\d{1,10})?\."
             rb"|JBD2: Detected IO errors while flushing file data on (?P<flushed>[\w./!:]{1,64}?)(?:-\d{1,10})?\s*\Z)"
@@ -66,7 +67,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"emounting filesystem read-only", b"forced readonly", b"remounting read-only"),
-        shape=re.compile(
+        shape=later(
             rb"(?:EXT[234]-fs|F2FS-fs|BTRFS(?: info)?:?) \((?:device )?" + _DEVICE + rb"\)(?:: | .{0,100}?)"
             rb"(?:[Rr]emounting filesystem read-only|forced readonly|remounting read-only)"
         ),
@@ -74,7 +75,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"): Metadata ", b"): Corruption ", b"etadata I/O error", b"): I/O ", b"): Internal error "),
-        shape=re.compile(
+        shape=later(
             rb"XFS \("
             + _DEVICE
             + rb"\): (?:Metadata (?:corruption|CRC error) detected|Corruption (?:detected|of in-memory|"
@@ -85,7 +86,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"xfs_do_force_shutdown", b"hutting down filesystem", b"has been shut down due to", b"og I/O "),
-        shape=re.compile(
+        shape=later(
             rb"XFS \(" + _DEVICE + rb"\): (?:xfs_do_force_shutdown\(|Filesystem has been shut down due to"
             rb"|[lL]og I/O [Ee]rror|[\w /-]{0,60}\.? {0,4}Shutting down filesystem)"
         ),
@@ -94,13 +95,13 @@ RULES: Final = (
     ),
     Rule(
         words=(b"BTRFS error (device ", b"BTRFS critical (device ", b"BTRFS: error (device "),
-        shape=re.compile(rb"BTRFS:? (?:error|critical) \(device " + _DEVICE + rb"(?:: state \w{1,8})?\)"),
+        shape=later(rb"BTRFS:? (?:error|critical) \(device " + _DEVICE + rb"(?:: state \w{1,8})?\)"),
         row=event("fs_error"),
         mark=FILE_SYSTEM,
     ),
     Rule(
         words=(b" error, dev ",),
-        shape=re.compile(
+        shape=later(
             rb"(?:blk_update_request: |print_req_error: |end_request: |blk_print_req_error: )?"
             rb"(?:critical [\w ]{2,20} error|I/O error|[a-z][\w ]{2,30} error), dev "
             + _DEVICE
@@ -111,13 +112,13 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Buffer I/O error on dev",),
-        shape=re.compile(rb"Buffer I/O error on dev(?:ice)? " + _DEVICE + rb", logical block \d{1,20}\b"),
+        shape=later(rb"Buffer I/O error on dev(?:ice)? " + _DEVICE + rb", logical block \d{1,20}\b"),
         row=event("io_error"),
         mark=DISK + ECHO,
     ),
     Rule(
         words=(b" @ LBA ",),
-        shape=re.compile(
+        shape=later(
             rb"(?P<device>nvme\d{1,4}(?:c\d{1,4})?n\d{1,4}): [\w /]{1,40}\(0x[0-9a-f]{1,4}\) @ LBA \d{1,20}, "
             rb"\d{1,10} blocks, "
         ),
@@ -126,7 +127,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"nvme nvme",),
-        shape=re.compile(
+        shape=later(
             rb"nvme (?P<device>nvme\d{1,4}(?:n\d{1,4})?): (?:I/O (?:tag )?\d{1,6} .{0,80}?timeout, "
             rb"|controller is down; will reset|Device not ready; aborting|Removing after probe failure"
             rb"|Disabling device after reset failure|frozen state error detected|starting error recovery"
@@ -137,9 +138,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Disk failure on ",),
-        shape=re.compile(
-            rb"md/raid[\w:]{0,12}:(?P<device>md\w{1,12}): Disk failure on [\w./!-]{1,64}, disabling device"
-        ),
+        shape=later(rb"md/raid[\w:]{0,12}:(?P<device>md\w{1,12}): Disk failure on [\w./!-]{1,64}, disabling device"),
         row=event("raid_degraded"),
     ),
 )
