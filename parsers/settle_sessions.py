@@ -6,7 +6,7 @@ and hosts get their names once for each different name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -48,8 +48,10 @@ def _is_alone(batch: pa.RecordBatch, format_name: str) -> bool:
     return kinds <= _ALONE and formats == {format_name} and not folded
 
 
-def settle_sessions(batches: Sequence[pa.RecordBatch], rules: SourceRules, source: Source) -> Iterator[pa.RecordBatch]:
+def settle_sessions(batches: Iterable[pa.RecordBatch], rules: SourceRules, source: Source) -> Iterator[pa.RecordBatch]:
     """Settle batches of which :func:`are_alone` is true, one by one, as :func:`.settle_source` does.
+
+    They are gone through twice.
 
     ``source``, which has its name and format, is filled in on the way: when the last batch is given it says all that
     there is to say.

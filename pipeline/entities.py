@@ -25,7 +25,9 @@ from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.retries import RetryRules, link
 from aftershock.pipeline.sensitivity import tallies
 from aftershock.pipeline.sessions import BuiltSessions, SessionRules, build_sessions
+from aftershock.pipeline.waiting import opened, waiting
 from aftershock.pipeline.window import Window
+from aftershock.pipeline.write import as_shards
 from aftershock.schemas.changes import Change
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow, GpuError, HealthCheck, NodeEvent, SchedulerEvent
@@ -87,18 +89,20 @@ def _merge_partition(
 
 
 class BuildSessions(beam.PTransform):  # type: ignore[misc]
-    """Job records by job to sessions and their scheduler events, to what links sessions, and to placements."""
+    """Job records by job to sessions and their scheduler events, to what links sessions, and to placements.
 
-    def __init__(self, rules: SessionRules, exclusions: ExclusionRules, partitions: int, window: Window) -> None:
+    partitions: of lineages. aside: folder for batches that wait for the next step.
+    """
+
+    def __init__(
+        self, rules: SessionRules, exclusions: ExclusionRules, partitions: int, window: Window, aside: str
+    ) -> None:
         super().__init__()
-        self._rules = rules
-        self._exclusions = exclusions
-        self._partitions = partitions
-        self._window = window
+        self._rest = rules, exclusions, partitions, window, aside
 
     def expand(self, keyed: Any) -> Any:
         """PCollection[Partition] to the outputs ``done`` (batches), ``lineages`` and ``gathered`` (Partition)."""
-        build = beam.FlatMap(_build_partition, self._rules, self._exclusions, self._partitions, self._window)
+        build = beam.FlatMap(_build_partition, *self._rest)
         built = build.with_outputs(DONE, LINEAGES, GATHERED)
         return typed_outputs(
             keyed | "GroupJob" >> beam.GroupByKey() | "BuildSession" >> built, DONE, LINEAGES, GATHERED
@@ -111,8 +115,9 @@ def _build_partition(
     exclusions: ExclusionRules,
     partitions: int,
     window: Window,
+    aside: str,
 ) -> Iterator[Any]:
-    batches = list(keyed[1])
+    batches = [opened(batch) for batch in keyed[1]]
     changes = [batch for batch in batches if table_name(batch) == Change.table]
     split = split_lone([batch for batch in batches if table_name(batch) != Change.table])
     built = _built(split.others, rules)
@@ -121,11 +126,13 @@ def _build_partition(
     sessions += [lean_batch(built.sessions, Session.table)] if built.sessions else []
     if changes:
         sessions = marked_planned(sessions, _rows(changes))
-    for batch in [*map(window.kept_sessions, sessions), *_done(window.kept(built.events))]:
+    for _, batch in waiting(as_shards(map(window.kept_sessions, sessions)), aside):
         yield beam.pvalue.TaggedOutput(DONE, batch)
-    for batch in sessions:
-        if (part := placements_in(batch)) is not None:
-            yield beam.pvalue.TaggedOutput(GATHERED, part)
+    for batch in _done(window.kept(built.events)):
+        yield beam.pvalue.TaggedOutput(DONE, batch)
+    placements = (part for batch in sessions if (part := placements_in(batch)) is not None)
+    for part in waiting(placements, aside):
+        yield beam.pvalue.TaggedOutput(GATHERED, part)
     for part in together(soft_exclusions(built.events, exclusions)):
         yield beam.pvalue.TaggedOutput(GATHERED, part)
     users = {session.session_id: session.user for session in built.sessions}
@@ -133,7 +140,7 @@ def _build_partition(
     for part in partitioned(requeues, lambda event: users.get(event.session_id) or "", partitions):
         yield beam.pvalue.TaggedOutput(LINEAGES, part)
     linkable = map(linking_columns, sessions)
-    for part in partitioned_batches(linkable, lambda batch: batch.column("user"), partitions):
+    for part in waiting(partitioned_batches(linkable, lambda batch: batch.column("user"), partitions), aside):
         yield beam.pvalue.TaggedOutput(LINEAGES, part)
 
 
@@ -168,7 +175,7 @@ class LinkRetries(beam.PTransform):  # type: ignore[misc]
 
 
 def _link_partition(keyed: tuple[int, Iterable[pa.RecordBatch]], rules: RetryRules, window: Window) -> Iterator[Any]:
-    batches = list(keyed[1])
+    batches = [opened(batch) for batch in keyed[1]]
     told = [batch for batch in batches if table_name(batch) == SchedulerEvent.table]
     requeues = [row for row in _rows(told) if isinstance(row, SchedulerEvent)]
     some = may_link([batch for batch in batches if table_name(batch) == Session.table], requeues, rules)

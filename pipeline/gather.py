@@ -26,6 +26,7 @@ from aftershock.pipeline.retry_rules import RetryRules
 from aftershock.pipeline.roster import Roster, complements
 from aftershock.pipeline.sensitivity import findings_of
 from aftershock.pipeline.teardown import mark_teardown, placements_of
+from aftershock.pipeline.waiting import opened
 from aftershock.pipeline.window import Window
 from aftershock.schemas.changes import Change
 from aftershock.schemas.columns import TIMESTAMP, Row
@@ -121,7 +122,7 @@ def gather_rows(
     errors: list[Any] = _rows(tables, GpuError.table)
     sessions: list[pa.RecordBatch] = tables.get(Session.table, [])
     if errors:
-        near = [row for batch in sessions for row in rows_of(_near(batch, errors))]
+        near = [row for batch in sessions for row in rows_of(_near(opened(batch), errors))]
         mark_teardown(errors, placements_of(row for row in near if isinstance(row, Session)))
         yield from window.kept(errors)
     exclusions = _exclusions(tables, rules, errors)
@@ -134,7 +135,7 @@ def _exclusions(
     tables: dict[str, list[pa.RecordBatch]], rules: GatherRules, errors: Sequence[GpuError]
 ) -> list[Exclusion]:
     exclusions: list[Any] = _rows(tables, Exclusion.table)
-    choosy = [row for batch in tables.get(Session.table, []) for row in rows_of(_choosy(batch))]
+    choosy = [row for batch in tables.get(Session.table, []) for row in rows_of(_choosy(opened(batch)))]
     if choosy:
         hosts: list[Any] = _rows(tables, Host.table)
         seen = [] if hosts or rules.hosts else _seen(tables)
@@ -152,7 +153,7 @@ def _exclusions(
 
 
 def _rows(tables: dict[str, list[pa.RecordBatch]], name: str) -> list[Row]:
-    return [row for batch in tables.get(name, []) for row in rows_of(batch)]
+    return [row for batch in tables.get(name, []) for row in rows_of(opened(batch))]
 
 
 def _near(batch: pa.RecordBatch, errors: Sequence[GpuError]) -> pa.RecordBatch:
@@ -174,7 +175,8 @@ def _choosy(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _seen(tables: dict[str, list[pa.RecordBatch]]) -> Iterator[tuple[str | None, str | None, str]]:
     """Where hosts were seen at work."""
-    for row in _rows(tables, Session.table):
-        if isinstance(row, Session):
-            for host in row.hosts or ():
-                yield row.cluster, row.partition, host
+    for batch in tables.get(Session.table, []):
+        for row in rows_of(opened(batch)):
+            if isinstance(row, Session):
+                for host in row.hosts or ():
+                    yield row.cluster, row.partition, host

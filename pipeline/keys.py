@@ -18,6 +18,8 @@ from aftershock.schemas.columns import Row
 BYTES_PER_PARTITION: Final = 512 << 20
 # Accounting has a record of a job in some hundred bytes, each of which is looked at with others of its partition.
 BYTES_PER_JOB_PARTITION: Final = 16 << 20
+# Lineages meet in fewer columns, most of them without becoming rows.
+BYTES_PER_LINEAGE_PARTITION: Final = 32 << 20
 MOST_PARTITIONS: Final = 256
 
 # The output of a step with several outputs that holds finished rows, for the tables.

@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from aftershock.parsers.blocks import BlockResult
 from aftershock.parsers.source import SourceFile
-from aftershock.parsers.transit import pack, pack_source
+from aftershock.parsers.transit import is_found, pack, pack_source
 from aftershock.pipeline import tally
 from aftershock.pipeline.chunks import read_chunk
 from aftershock.pipeline.keys import typed
 from aftershock.pipeline.plan import CHUNK_BYTES, Chunk, chunks_of
 from aftershock.pipeline.quick_beam import beam
+from aftershock.pipeline.waiting import waiting
 from aftershock.pipeline.workers import current_workers, is_small, parsing_workers
 
 Keyed = tuple[str, pa.RecordBatch]
@@ -30,9 +31,10 @@ AHEAD: Final = 8
 
 
 class Held:
-    """What blocks gave, by source, until there is enough of it to be packed."""
+    """What blocks gave, by source, until there is enough of it to be packed. ``aside``: folder for large batches."""
 
-    def __init__(self) -> None:
+    def __init__(self, aside: str) -> None:
+        self._aside = aside
         self._by_source: dict[str, BlockResult] = {}
 
     def add(self, source: str, block: BlockResult) -> Iterator[Keyed]:
@@ -42,18 +44,18 @@ class Held:
         held.add(block)
         if held.rows > HELD_ROWS:
             del self._by_source[source]
-            yield from _packed(source, held)
+            yield from self._packed(source, held)
 
     def rest(self) -> Iterator[Keyed]:
         """Give everything that is left."""
         for source, held in self._by_source.items():
-            yield from _packed(source, held)
+            yield from self._packed(source, held)
         self._by_source.clear()
 
-
-def _packed(source: str, held: BlockResult) -> Iterator[Keyed]:
-    for batch in pack(held, source):
-        yield source, batch
+    def _packed(self, source: str, held: BlockResult) -> Iterator[Keyed]:
+        batches = pack(held, source)
+        yield from ((source, batch) for batch in batches if not is_found(batch))
+        yield from waiting(((source, batch) for batch in batches if is_found(batch)), self._aside)
 
 
 def plan_chunks(file: SourceFile, chunk_bytes: int) -> Iterator[tuple[int, Chunk]]:
@@ -75,7 +77,7 @@ class ParseChunks(beam.DoFn):  # type: ignore[misc]
         """Begin a bundle with an empty queue."""
         self._workers, self._owned = parsing_workers(self._burst_gap, self._aside)
         self._queue: deque[tuple[str, Future[BlockResult]]] = deque()
-        self._held = Held()
+        self._held = Held(self._aside)
 
     def process(self, keyed: tuple[int, Iterable[Chunk]]) -> Iterator[Keyed]:
         """Queue chunks; give what is ready."""
@@ -114,7 +116,7 @@ class ParseChunks(beam.DoFn):  # type: ignore[misc]
 class ReadRecords(beam.PTransform):  # type: ignore[misc]
     """Files to (source, batch of unsettled records): plan, spread the descriptors, parse.
 
-    aside: folder for steps of blocks that have many.
+    aside: folder for steps of blocks that have many, and for other rows where they are.
     """
 
     def __init__(self, burst_gap: int, aside: str, chunk_bytes: int = CHUNK_BYTES) -> None:

@@ -15,9 +15,10 @@ from aftershock.pipeline import step_files
 from aftershock.pipeline.engine import beam_options
 from aftershock.pipeline.entities import LINEAGES, BuildSessions, LinkRetries, MergeOccurrences
 from aftershock.pipeline.gather import GATHERED, GatherCluster, GatherRules
-from aftershock.pipeline.keys import BYTES_PER_JOB_PARTITION, DONE, partitions_for, typed
+from aftershock.pipeline.keys import BYTES_PER_JOB_PARTITION, BYTES_PER_LINEAGE_PARTITION, DONE, partitions_for, typed
 from aftershock.pipeline.metrics.sources import metrics_among
 from aftershock.pipeline.options import RunOptions, machine_zone
+from aftershock.pipeline.parts import read_part
 from aftershock.pipeline.prepare import BURST_GAP, Prepared
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.read import ReadRecords
@@ -25,7 +26,7 @@ from aftershock.pipeline.sessions import SessionRules
 from aftershock.pipeline.settle import EVENTS, JOBS, SettleRules, SettleSources
 from aftershock.pipeline.training.staged import Staged
 from aftershock.pipeline.window import Window
-from aftershock.pipeline.write import WriteTables, commit, now_text, read_part
+from aftershock.pipeline.write import WriteTables, commit, now_text, write_empty_parts
 from aftershock.schemas import coder as _registered  # noqa: F401 - registers the coder of batches
 from aftershock.schemas.events import TrainingEvent
 from aftershock.schemas.tables import TABLES
@@ -66,6 +67,7 @@ def run(prepared: Prepared) -> RunResult:
     staging = prepared.staging
     try:
         out.mkdir(parents=True, exist_ok=True)
+        write_empty_parts(staging, options.table_format)
         _run_pipeline(prepared, str(staging))
         _settle_training(prepared, staging)
         if options.dry_run:
@@ -92,6 +94,7 @@ def run(prepared: Prepared) -> RunResult:
 def _run_pipeline(prepared: Prepared, staging: str) -> None:
     options, config = prepared.options, prepared.config
     partitions = partitions_for(prepared.inputs.bytes)
+    lineages = partitions_for(prepared.inputs.bytes, BYTES_PER_LINEAGE_PARTITION)
     rules = SettleRules(
         config=config,
         timezone=options.timezone,
@@ -101,6 +104,7 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
         partitions=partitions,
         job_partitions=partitions_for(prepared.inputs.bytes, BYTES_PER_JOB_PARTITION),
         staging=staging,
+        aside=prepared.aside,
     )
     window = Window(options.since, options.until)
     # Batches come and go by the hundred. Arrow's own pools keep what they were given, or ask for it anew each time.
@@ -114,7 +118,11 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
         )
         events = settled[EVENTS] | "MergeOccurrences" >> MergeOccurrences(BURST_GAP, config.exclusions, window)
         sessions = settled[JOBS] | "BuildSessions" >> BuildSessions(
-            SessionRules(gpus_per_host=config.cluster.gpus_per_host), config.exclusions, partitions, window
+            SessionRules(gpus_per_host=config.cluster.gpus_per_host),
+            config.exclusions,
+            lineages,
+            window,
+            prepared.aside,
         )
         linked = sessions[LINEAGES] | "LinkRetries" >> LinkRetries(config.chains, window)
         gathered = (events[GATHERED], sessions[GATHERED], linked[GATHERED]) | "GatherCluster" >> GatherCluster(

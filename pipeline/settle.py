@@ -18,6 +18,7 @@ from aftershock.pipeline.config import Config
 from aftershock.pipeline.keys import DONE, job_keys, partitioned, partitioned_batches, typed_outputs
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.step_files import StepWriter
+from aftershock.pipeline.waiting import Opened, is_waiting, waiting
 from aftershock.schemas.changes import Change
 from aftershock.schemas.columns import Row
 from aftershock.schemas.events import EventRow, SchedulerEvent
@@ -48,6 +49,7 @@ class SettleRules:
 
     timezone, year: of the command line, before the configuration's own. machine_zone: used where nothing else says
     which zone, and marked as assumed. staging: folder for the parts of a run, and for steps of sources that have many.
+    aside: folder for batches that wait for the next step.
     """
 
     config: Config
@@ -58,6 +60,7 @@ class SettleRules:
     partitions: int = 1
     job_partitions: int = 1
     staging: str = ""
+    aside: str = ""
 
     def for_source(self, source: str, format_name: str | None) -> SourceRules:
         """The rules of one source: its own section of the configuration, then the command line, then the cluster."""
@@ -94,15 +97,15 @@ class SettledBatches:
 def settle_batches(source: str, batches: Iterable[pa.RecordBatch], rules: SettleRules, sink: Sink) -> SettledBatches:
     """Bring the batches of one source together. ``sink``: takes the settled steps of a source that has many."""
     kept = list(batches)
-    found = [batch for batch in kept if is_found(batch)]
-    got = unpack(batch for batch in kept if not is_found(batch))
+    found = Opened(batch for batch in kept if is_waiting(batch) or is_found(batch))
+    got = unpack(batch for batch in kept if not (is_waiting(batch) or is_found(batch)))
     own_rules = rules.for_source(source, got.format)
     own_format = format_named(got.format) if got.format else None
     if found and not got.marks and are_alone(found, own_format):
         described = Source(source=source, format=got.format)
         rows, sessions = list[Row](), settle_sessions(found, own_rules, described)
     else:
-        by_row = _by_row(found, got, own_rules, sink)
+        by_row = _by_row(list(found), got, own_rules, sink)
         rows, sessions, described = by_row.rows, iter(()), by_row.source
     if own_format is not None and own_format.tables == (Source.table,):
         got.note = got.note or NO_ROWS
@@ -174,9 +177,8 @@ class _Settle(beam.DoFn):  # type: ignore[misc]
             yield beam.pvalue.TaggedOutput(EVENTS, part)
         for part in partitioned(jobs, _job_key, self._rules.job_partitions, origin=described.format):
             yield beam.pvalue.TaggedOutput(JOBS, part)
-        for part in partitioned_batches(
-            settled.sessions, job_keys, self._rules.job_partitions, origin=described.format
-        ):
+        many = partitioned_batches(settled.sessions, job_keys, self._rules.job_partitions, origin=described.format)
+        for part in waiting(many, self._rules.aside):
             yield beam.pvalue.TaggedOutput(JOBS, part)
         # Changes are few, and may explain the end of any session and any exclusion.
         for _, batch in partitioned((row for row in rows if isinstance(row, Change)), lambda row: "", 1):

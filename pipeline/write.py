@@ -22,22 +22,28 @@ import pyarrow.parquet as pq
 
 from aftershock.parsers.transit import table_name
 from aftershock.pipeline.keys import typed
+from aftershock.pipeline.parts import write_part, write_rows
 from aftershock.pipeline.prepare import MANIFEST
 from aftershock.pipeline.quick_beam import beam
-from aftershock.schemas.batches import as_written
 from aftershock.schemas.columns import TIMESTAMP, Table
 from aftershock.schemas.tables import TABLES
-from aftershock.schemas.training import TrainingStep
 
-_DENSE: Final = TrainingStep.table.encode()
+# In the metadata of a batch that is cut already.
+_SHARD: Final = b"shard"
 
 FORMATS: Final = ("parquet", "arrow")
+
+# The folder in the staging folder with a part without rows for each table.
+_EMPTY: Final = "@empty"
 
 Sharded = tuple[tuple[str, str], pa.RecordBatch]
 
 
 def shards_of(batch: pa.RecordBatch) -> Iterator[Sharded]:
     """A batch cut by the month of its rows: ((table, shard), rows)."""
+    if (named := (batch.schema.metadata or {}).get(_SHARD)) is not None:
+        yield (table_name(batch), named.decode()), batch
+        return
     table = TABLES[table_name(batch)]
     column = next((name for name in table.order if table.schema.field(name).type == TIMESTAMP), None)
     if column is None:
@@ -51,85 +57,12 @@ def shards_of(batch: pa.RecordBatch) -> Iterator[Sharded]:
         yield (table.name, name), batch if chosen.all() else batch.filter(pa.array(chosen))
 
 
-def part_table(table: Table, batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """All rows of a part in their order on disk, with the types of the schema."""
-    lean = pa.Table.from_batches(list(batches))
-    keys = [(name, "ascending") for name in table.order if not pa.types.is_list(table.schema.field(name).type)]
-    rows = lean.sort_by(keys).combine_chunks().to_batches()
-    batch = rows[0] if rows else pa.RecordBatch.from_pylist([], schema=lean.schema)
-    typed = pa.RecordBatch.from_arrays(batch.columns, schema=table.schema)
-    return pa.Table.from_batches([as_written(typed, table)])
-
-
-def _packing(schema: pa.Schema) -> dict[str, Any]:
-    """How the columns of a dense table are packed: numbers that count up as their differences, without a dictionary.
-
-    That takes a quarter less space, and half the time to read, than the general way.
-    """
-    if (schema.metadata or {}).get(b"table") != _DENSE:
-        return {}
-    counting = [f.name for f in schema if pa.types.is_integer(f.type) or pa.types.is_timestamp(f.type)]
-    words = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_dictionary(f.type)]
-    return {"use_dictionary": words, "column_encoding": dict.fromkeys(counting, "DELTA_BINARY_PACKED")}
-
-
-def write_part(table: pa.Table, path: str, table_format: str) -> None:
-    """Write one part; the same rows give the same bytes."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    if table_format == "parquet":
-        pq.write_table(table, path, compression="zstd", **_packing(table.schema))
-        return
-    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-
-
-# Rows that are in memory while a part is written piece by piece, and that stand together in it.
-ROWS_AT_ONCE: Final = 1 << 17
-
-
-class PartWriter:
-    """Writes one part of a table piece by piece; how rows are cut into pieces changes no byte of it."""
-
-    def __init__(self, path: str, table: Table, table_format: str) -> None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        self._schema = table.written_schema
-        self._held: list[pa.Table] = []
-        self._rows = 0
-        self._sink: Any = None
-        if table_format == "parquet":
-            self._writer = pq.ParquetWriter(path, self._schema, compression="zstd", **_packing(self._schema))
-        else:
-            self._sink = pa.OSFile(path, "wb")
-            self._writer = pa.ipc.new_file(self._sink, self._schema)
-
-    def write(self, rows: pa.Table) -> None:
-        """Add rows, which follow those that were added before, with the types that they have on disk."""
-        self._held.append(rows)
-        self._rows += rows.num_rows
-        while self._rows >= ROWS_AT_ONCE:
-            self._write(ROWS_AT_ONCE)
-
-    def _write(self, count: int) -> None:
-        whole = pa.concat_tables(self._held)
-        self._writer.write_table(whole.slice(0, count).combine_chunks())
-        self._held = [whole.slice(count)]
-        self._rows -= count
-
-    def close(self) -> None:
-        """Write the rest."""
-        if self._rows:
-            self._write(self._rows)
-        self._writer.close()
-        if self._sink is not None:
-            self._sink.close()
-
-
-def read_part(path: str, table_format: str, columns: list[str]) -> pa.Table:
-    """Some columns of a written part."""
-    if table_format == "parquet":
-        return pq.ParquetFile(path).read(columns=columns)
-    with pa.OSFile(path, "rb") as file:
-        return pa.ipc.open_file(file).read_all().select(columns)
+def as_shards(batches: Iterable[pa.RecordBatch]) -> Iterator[Sharded]:
+    """Batches cut by month that say so themselves, to wait for the others of their month."""
+    for batch in batches:
+        for (table, shard), rows in shards_of(batch):
+            metadata = {**(rows.schema.metadata or {}), _SHARD: shard}
+            yield (table, shard), rows.replace_schema_metadata(metadata)
 
 
 class WriteTables(beam.PTransform):  # type: ignore[misc]
@@ -151,8 +84,14 @@ class WriteTables(beam.PTransform):  # type: ignore[misc]
 def _write_shard(keyed: tuple[tuple[str, str], Iterable[pa.RecordBatch]], staging: str, table_format: str) -> str:
     (name, shard), batches = keyed
     path = os.path.join(staging, name, f"{shard}.{uuid.uuid4().hex}")
-    write_part(part_table(TABLES[name], batches), path, table_format)
+    write_rows(TABLES[name], batches, path, table_format)
     return path
+
+
+def write_empty_parts(staging: Path, table_format: str) -> None:
+    """A part without rows for each table, while others work: most runs have no rows of most tables."""
+    for table in TABLES.values():
+        write_part(table.written_schema.empty_table(), str(staging / _EMPTY / table.name), table_format)
 
 
 def commit(staging: Path, out: Path, table_format: str, manifest: Mapping[str, Any]) -> dict[str, int]:
@@ -181,14 +120,14 @@ def commit(staging: Path, out: Path, table_format: str, manifest: Mapping[str, A
 
 
 def _arrange(table: Table, staging: Path, ready: Path, table_format: str) -> int:
-    """Move one file of each part of a table to its place; a table without rows gets an empty part."""
+    """Move one file of each part of a table to its place; a table without rows gets the part without any."""
     folder = ready / f"{table.name}.{table_format}"
     folder.mkdir(parents=True)
     parts: dict[str, list[Path]] = defaultdict(list)
     for path in (staging / table.name).glob("*"):
         parts[path.name.split(".")[0]].append(path)
     if not parts:
-        write_part(table.written_schema.empty_table(), str(folder / f"part-all.{table_format}"), table_format)
+        os.rename(staging / _EMPTY / table.name, folder / f"part-all.{table_format}")
     rows = 0
     for shard, tries in parts.items():
         target = folder / f"part-{shard}.{table_format}"

@@ -145,12 +145,12 @@ def encode_batch(batch: pa.RecordBatch) -> bytes:
     cells = batch.num_rows * batch.num_columns
     options = None if cells <= _PACK_FROM else _PACKED_QUICKLY if cells <= _MANY_CELLS else _PACKED_WELL
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
-        writer.write_batch(_own_buffers(batch))
+        writer.write_batch(own_buffers(batch))
     encoded: bytes = sink.getvalue().to_pybytes()
     return encoded
 
 
-def _own_buffers(batch: pa.RecordBatch) -> pa.RecordBatch:
+def own_buffers(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch in buffers that hold nothing else.
 
     Arrow's writer cuts the buffers of a slice, but not all of them: of a slice without rows, or with empty
@@ -176,11 +176,11 @@ def decode_batch(encoded: bytes) -> pa.RecordBatch:
             raise pa.ArrowInvalid("a stream without a batch") from None
 
 
-def as_written(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
+def as_written(batch: pa.RecordBatch, table: Table, words: Mapping[str, Iterable[str]] | None = None) -> pa.RecordBatch:
     """The batch with its enumerations as dictionaries: the words of the schema first, then others, sorted.
 
-    The dictionary depends on the words of the batch alone, not on their order. Nulls stay null and columns
-    beyond those of the table stay as they are.
+    The dictionary depends on the words of the batch alone (or on those that are given, by column), not on their order.
+    Nulls stay null and columns beyond those of the table stay as they are.
     """
     enumerations = {column.name: column for column in table.columns if column.values}
     arrays, fields = [], []
@@ -190,15 +190,16 @@ def as_written(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
             arrays.append(array)
             fields.append(field)
         else:
-            arrays.append(_as_dictionary(array, column.values))
+            arrays.append(_as_dictionary(array, column.values, (words or {}).get(field.name)))
             fields.append(column.arrow_field(written=True))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=batch.schema.metadata))
 
 
-def _as_dictionary(words: pa.Array, first: Iterable[str]) -> pa.DictionaryArray:
+def _as_dictionary(words: pa.Array, first: Iterable[str], there: Iterable[str] | None) -> pa.DictionaryArray:
     if pa.types.is_dictionary(words.type):
         words = words.dictionary_decode()
     known = list(first)
-    others = sorted(set(pc.unique(words).to_pylist()) - {None, *known})
+    said = pc.unique(words).to_pylist() if there is None else there
+    others = sorted(set(said) - {None, *known})
     dictionary = pa.array([*known, *others], type=pa.string())
     return pa.DictionaryArray.from_arrays(pc.index_in(words, value_set=dictionary), dictionary)

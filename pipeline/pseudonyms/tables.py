@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aftershock.pipeline.config import Config
+from aftershock.pipeline.parts import part_table, read_part, write_part
 from aftershock.pipeline.pseudonyms.key import Key
 from aftershock.pipeline.pseudonyms.names import HIDEABLE, Kind, Names
 from aftershock.pipeline.pseudonyms.text import TextRule
-from aftershock.pipeline.write import part_table, read_part, write_part
 from aftershock.schemas.columns import Column
 from aftershock.schemas.tables import TABLES
 
