@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from aftershock.parsers.transit import lean_schema
-from aftershock.pipeline.parts import PartWriter, part_table, read_part, write_part
+from aftershock.pipeline.parts import PartWriter, part_table, read_part, write_part, write_rows
 from aftershock.pipeline.step_files import StepFile, step_files
 from aftershock.pipeline.write import shards_of
 from aftershock.schemas.tables import TABLES
@@ -27,6 +27,11 @@ class Staged:
     def __init__(self, folder: Path, table_format: str) -> None:
         self._folder = folder
         self._format = table_format
+
+    @property
+    def folder(self) -> Path:
+        """Where the parts are; other files may wait there, which go with it."""
+        return self._folder
 
     def parts(self, table: str) -> list[Path]:
         """The parts of a table. Of several tries of one part the same is taken as for the result."""
@@ -53,17 +58,27 @@ class Staged:
         return step_files(self._folder)
 
     def begin_part(self, table: str, shard: str) -> tuple[PartWriter, Path]:
-        """A part that is written piece by piece, and where it is to be put when it is closed."""
+        """A part that is written piece by piece, and where it is to be put when it is closed. Several may be open."""
         place = self._folder / table / f"{shard}.{uuid.uuid4().hex}"
         place.parent.mkdir(parents=True, exist_ok=True)
-        return PartWriter(str(self._folder / _SPARE), TABLES[table], self._format), place
+        return PartWriter(str(self._making(place)), TABLES[table], self._format), place
+
+    def _making(self, place: Path) -> Path:
+        return self._folder / f"{_SPARE}.{place.name}"
 
     def end_part(self, writer: PartWriter, place: Path) -> None:
         """Put a part that was written to its place; others of its shard go."""
         writer.close()
         for tried in place.parent.glob(f"{place.name.split('.')[0]}.*"):
             tried.unlink()
-        os.replace(self._folder / _SPARE, place)
+        os.replace(self._making(place), place)
+
+    def put(self, table: str, shard: str, batches: Sequence[pa.RecordBatch]) -> None:
+        """Write a part that is not there yet, of rows in any order, which may wait on disk."""
+        place = self._folder / table / f"{shard}.{uuid.uuid4().hex}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_rows(TABLES[table], batches, str(self._making(place)), self._format)
+        os.replace(self._making(place), place)
 
     def rewrite(self, path: Path, table: pa.Table) -> None:
         """Put a part back as it was written, but for columns that change neither its rows, nor their part or order."""
