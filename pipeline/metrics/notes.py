@@ -21,6 +21,7 @@ class Note:
         self._series: set[str] = set()
         self._unmatched: set[str] = set()
         self._by_index: set[str] = set()
+        self._counts = (0, 0, 0)
         self._resampled = False
 
     def take(self, batch: SeriesBatch, known: Sequence[Known]) -> None:
@@ -35,11 +36,19 @@ class Note:
             self.first = first if self.first is None else min(first, self.first)
             self.last = last if self.last is None else max(last, self.last)
 
+    def settle(self) -> None:
+        """Keep the numbers only: a year has thousands of blocks, each with all series."""
+        if self._series:
+            self._counts = (len(self._series), len(self._unmatched), len(self._by_index))
+            self._series, self._unmatched, self._by_index = set(), set(), set()
+
     def text(self) -> str:
         """For people."""
-        words = [f"{len(self._series)} series read, {len(self._unmatched)} of them of no known host"]
-        if self._by_index:
-            words.append(f"the GPU of {len(self._by_index)} known by its index only, which may change")
+        self.settle()
+        series, unmatched, by_index = self._counts
+        words = [f"{series} series read, {unmatched} of them of no known host"]
+        if by_index:
+            words.append(f"the GPU of {by_index} known by its index only, which may change")
         if self._resampled:
             words.append("resampled by a query: these are not the values that were scraped")
         return "; ".join(words)

@@ -24,11 +24,8 @@ BIN_MS: Final = 60_000
 _LEAST: Final = 3
 
 
-@dataclass
-class _Sums:
-    count: NDArray[np.float64]
-    total: NDArray[np.float64]
-    squares: NDArray[np.float64]
+# Of one event and kin, for each minute: how many peers, the sum of their values and of the squares.
+_Sums = NDArray[np.float64]
 
 
 @dataclass
@@ -37,18 +34,17 @@ class Peers:
 
     asked: Sequence[Asked]
     rules: WindowRules
-    _by_host: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     _sums: dict[tuple[int, str], _Sums] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    def within(self, begin: int, end: int) -> dict[str, list[int]]:
+        """The events whose window meets a span of time (milliseconds, both ends in it), by the hosts of their peers."""
+        found: dict[str, list[int]] = defaultdict(list)
         for number, one in enumerate(self.asked):
-            for host in one.peers:
-                self._by_host[host].append(number)
-
-    @property
-    def hosts(self) -> frozenset[str]:
-        """Hosts that are anybody's peers."""
-        return frozenset(self._by_host)
+            first, bins = self.bins(one)
+            if one.peers and first <= end and begin < first + bins * BIN_MS:
+                for host in one.peers:
+                    found[host].append(number)
+        return found
 
     def bins(self, one: Asked) -> tuple[int, int]:
         """Where the minutes of a window begin (milliseconds), and how many there are."""
@@ -57,8 +53,11 @@ class Peers:
 
     def add(self, grid: Grid, known: Sequence[Known]) -> None:
         """Add cleaned samples of hosts that are peers."""
+        if not len(grid.times):
+            return
+        by_host = self.within(int(grid.times.min()), int(grid.times.max()))
         for at, one in enumerate(known):
-            for number in self._by_host.get(one.subject.host or "", ()):
+            for number in by_host.get(one.subject.host or "", ()):
                 event = self.asked[number]
                 if not _same_place(event, one):
                     continue
@@ -72,13 +71,13 @@ class Peers:
                 values = grid.values[first:last]
                 sums = self._sums.get((number, one.kin))
                 if sums is None:
-                    sums = self._sums[number, one.kin] = _Sums(np.zeros(bins), np.zeros(bins), np.zeros(bins))
+                    sums = self._sums[number, one.kin] = np.zeros((3, bins))
                 # Each peer counts once a minute, however often it was scraped.
                 times = np.bincount(minute, minlength=bins)
                 some = np.maximum(times, 1)
-                sums.count += times > 0
-                sums.total += np.bincount(minute, values, minlength=bins) / some
-                sums.squares += np.bincount(minute, values * values, minlength=bins) / some
+                sums[0] += times > 0
+                sums[1] += np.bincount(minute, values, minlength=bins) / some
+                sums[2] += np.bincount(minute, values * values, minlength=bins) / some
 
     def z_at(self, number: int, kin: str, time: int, value: float) -> float | None:
         """How far a value lies from those of the peers in the minute of a time, in their deviations."""
@@ -87,11 +86,11 @@ class Peers:
             return None
         begin, bins = self.bins(self.asked[number])
         minute = min(max((time - begin) // BIN_MS, 0), bins - 1)
-        count = sums.count[minute]
+        count, total, squares = sums[:, minute].tolist()
         if count < _LEAST:
             return None
-        mean = sums.total[minute] / count
-        spread = max(0.0, sums.squares[minute] / count - mean * mean) ** 0.5
+        mean = total / count
+        spread = max(0.0, squares / count - mean * mean) ** 0.5
         floor = max(abs(mean) * 1e-3, 1e-9)
         return float((value - mean) / max(spread, floor))
 

@@ -21,14 +21,14 @@ from aftershock.pipeline.metrics.checkpoint_match import findings_of, joined
 from aftershock.pipeline.metrics.cleaning import cleaned, kinds_of
 from aftershock.pipeline.metrics.detection import detect
 from aftershock.pipeline.metrics.evidence import evidence_of
+from aftershock.pipeline.metrics.evidence_rows import EvidenceRows
 from aftershock.pipeline.metrics.faults import faults_of, unhealthy
-from aftershock.pipeline.metrics.healthy import tell_chances
 from aftershock.pipeline.metrics.identity import Subjects
 from aftershock.pipeline.metrics.notes import tell
 from aftershock.pipeline.metrics.sources import Pair, opened
 from aftershock.pipeline.metrics.spans import Spans, joined_spans
 from aftershock.pipeline.metrics.taken import Taken
-from aftershock.pipeline.metrics.written import write_series
+from aftershock.pipeline.metrics.written import SamplesWriter, write_series
 from aftershock.pipeline.training.staged import Staged
 from aftershock.schemas.incidents import Incident
 from aftershock.schemas.provenance import Source
@@ -68,7 +68,8 @@ def join_metrics(
     ill = unhealthy(faults, cast("Iterator[Exclusion]", _rows(staged, ("exclusions",))), config.alarms)
     names: dict[str, str] = {}
     for _ in range(2):
-        taken = Taken(asked, _subjects(staged, config, asked, names), ill, config, all_samples=all_samples)
+        subjects = _subjects(staged, config, asked, names)
+        taken = Taken(asked, subjects, ill, config, all_samples=all_samples, folder=staged.folder)
         _read(taken, sources, live, asked)
         # Samples may tell the names of machines, and whose the others are that came before them.
         names = {} if names else taken.renamed()
@@ -130,17 +131,18 @@ def _windows(taken: Taken, sources: Sequence[Pair], asked: Sequence[Asked]) -> S
 def _write_evidence(
     staged: Staged, taken: Taken, asked: Sequence[Asked], incidents: Sequence[Incident], config: Config
 ) -> None:
+    """Samples to their table and to evidence, some series at a time."""
     gathered = taken.gathered
-    batch = gathered.batch()
-    grid = cleaned(gathered.inside_windows(batch), kinds_of([one.metric for one in gathered.series]))
-    rows = evidence_of(asked, gathered.series, grid, taken.peers, config.windows)
-    if rows:
-        tell_chances(rows, taken.healthy.peaks())
-        incident = {event: one.incident_id for one in incidents for event in one.event_ids or ()}
-        for row in rows:
-            row.incident_id = incident.get(row.event_id or "")
-        staged.append("evidence", lean_batch(rows, "evidence"))
-    write_series(staged, gathered.series, batch, config.cluster.name)
+    incident = {event: one.incident_id for one in incidents for event in one.event_ids or ()}
+    samples, evidence = SamplesWriter(staged), EvidenceRows(taken.healthy.peaks(), incident, staged.folder)
+    for known, batch in gathered.groups():
+        grid = cleaned(gathered.inside_windows(batch, known), kinds_of([one.metric for one in known]))
+        evidence.add(evidence_of(asked, known, grid, taken.peers, config.windows))
+        samples.write(known, batch)
+    samples.close()
+    gathered.spool.close()
+    evidence.write(staged)
+    write_series(staged, gathered.series, config.cluster.name)
 
 
 def _write_checkpoints(staged: Staged, taken: Taken, sessions: Sequence[Session], config: Config) -> None:

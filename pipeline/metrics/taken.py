@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from aftershock.parsers.formats import Refused
 from aftershock.parsers.prometheus.columns import Labels, SeriesBatch
@@ -19,6 +20,7 @@ from aftershock.pipeline.metrics.peers import Peers
 from aftershock.pipeline.metrics.rules import WindowRules
 from aftershock.pipeline.metrics.signal_cells import SignalCells
 from aftershock.pipeline.metrics.spans import Spans, joined_spans
+from aftershock.pipeline.metrics.spool import Spool
 from aftershock.pipeline.metrics.storage_cells import StorageCells
 from aftershock.schemas.provenance import Reject
 
@@ -27,7 +29,10 @@ _SCRAPE_S = 30.0
 
 
 class Taken:
-    """Everything that is kept of samples. ``ill``: times in which hosts were not healthy."""
+    """Everything that is kept of samples.
+
+    ill: times in which hosts were not healthy. folder: where samples wait that are too many for memory.
+    """
 
     def __init__(
         self,
@@ -37,9 +42,10 @@ class Taken:
         config: Config,
         *,
         all_samples: bool,
+        folder: Path | None = None,
     ) -> None:
         step_ms = round(1000 * (config.cluster.scrape_interval_s or _SCRAPE_S))
-        self.gathered = Gathered(wanted_of(asked, config.windows), everything=all_samples)
+        self.gathered = Gathered(wanted_of(asked, config.windows), everything=all_samples, spool=Spool(folder))
         self.peers = Peers(asked, config.windows)
         self.healthy = HealthySlots(asked, ill, config.windows)
         self.storage = StorageCells(step_ms)
@@ -71,6 +77,7 @@ class Taken:
             if all_time:
                 self.storage.take(item, known)
                 self.signals.take(item, known)
+        note.settle()
 
     def _known(self, labels: Labels, time: int) -> Known:
         is_new = labels not in self.gathered.of_labels
@@ -85,7 +92,9 @@ class Taken:
         return known
 
     def _add_peers(self, batch: SeriesBatch, known: Sequence[Known]) -> None:
-        hosts = self.peers.hosts
+        if not len(batch.times):
+            return
+        hosts = self.peers.within(int(batch.times.min()), int(batch.times.max()))
         if any(one.subject.host in hosts for one in known):
             self.peers.add(cleaned(batch, kinds_of([one.metric for one in known])), known)
 

@@ -23,8 +23,14 @@ def gathered(wanted: dict[str, tuple[tuple[int, int], ...]], *batches: tuple[Ser
     return found
 
 
+def whole(found: Gathered) -> SeriesBatch:
+    groups = list(found.groups())
+    assert len(groups) <= 1
+    return groups[0][1] if groups else batch({})
+
+
 def samples(found: Gathered) -> dict[Labels, list[tuple[int, float]]]:
-    got = found.batch()
+    got = whole(found)
     return {
         own: [
             (int(got.times[at]) - START, float(got.values[at]))
@@ -36,9 +42,9 @@ def samples(found: Gathered) -> dict[Labels, list[tuple[int, float]]]:
 
 def test_only_what_lies_inside_the_times_of_its_host() -> None:
     a, b = labels("up", instance="gpu001:9100"), labels("up", instance="gpu002:9100")
-    whole = batch({a: every(SECOND, range(10)), b: every(SECOND, range(10))})
+    both = batch({a: every(SECOND, range(10)), b: every(SECOND, range(10))})
     wanted = {"gpu001": ((START + 2000, START + 4000), (START + 8000, START + 9000))}
-    assert samples(gathered(wanted, (whole, "x"))) == {a: [(2000, 2.0), (3000, 3.0), (8000, 8.0)]}
+    assert samples(gathered(wanted, (both, "x"))) == {a: [(2000, 2.0), (3000, 3.0), (8000, 8.0)]}
 
 
 def test_series_and_times_stand_in_order_whatever_the_order_of_batches() -> None:
@@ -82,7 +88,7 @@ def test_a_replica_fills_the_gap_of_another() -> None:
 def test_two_copies_of_one_server_are_one() -> None:
     own = labels("up", instance="gpu001:9100")
     rows = every(30 * SECOND, [1.0, STALE, 1.0, 1.0])
-    got = gathered(ALWAYS, (batch({own: rows}), "block"), (batch({own: rows}), "dump")).batch()
+    got = whole(gathered(ALWAYS, (batch({own: rows}), "block"), (batch({own: rows}), "dump")))
     assert len(got.times) == 4
     assert got.stale().tolist() == [False, True, False, False]
 
@@ -91,11 +97,11 @@ def test_a_copy_that_lost_the_markers_does_not_hide_them() -> None:
     own = labels("up", instance="gpu001:9100")
     dump = batch({own: every(30 * SECOND, [1.0, float("nan"), 1.0])})
     block = batch({own: every(30 * SECOND, [1.0, STALE, 1.0])})
-    assert gathered(ALWAYS, (dump, "a"), (block, "b")).batch().stale().tolist() == [False, True, False]
+    assert whole(gathered(ALWAYS, (dump, "a"), (block, "b"))).stale().tolist() == [False, True, False]
 
 
 def test_nothing_gives_nothing() -> None:
-    got = gathered({}, (batch({labels("up", instance="gpu001"): every(MINUTE, [1.0])}), "x")).batch()
+    got = whole(gathered({}, (batch({labels("up", instance="gpu001"): every(MINUTE, [1.0])}), "x")))
     assert len(got.times) == 0
     assert np.array_equal(got.begins, [0])
 

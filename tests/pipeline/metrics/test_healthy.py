@@ -1,4 +1,4 @@
-"""How often a peak comes without an event: healthy slots, bounded, and correction for many series."""
+"""How often a peak comes without an event: healthy slots, bounded."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from aftershock.parsers.hosts import HostNames
 from aftershock.pipeline.metrics.asked import Asked
 from aftershock.pipeline.metrics.gathered import known_of
-from aftershock.pipeline.metrics.healthy import HealthySlots, false_discovery, tell_chances
+from aftershock.pipeline.metrics.healthy import HealthySlots
 from aftershock.pipeline.metrics.identity import Subjects
 from aftershock.pipeline.metrics.rules import WindowRules
 from aftershock.pipeline.metrics.spans import inside, joined_spans, meets
-from aftershock.schemas.metrics import Evidence
 from tests.pipeline.metrics.made import MINUTE, SECOND, START, batch, every, labels
 
 SUBJECTS = Subjects(HostNames(), ["gpu001", "gpu002"], [])
@@ -61,39 +60,10 @@ def test_hosts_without_events_are_not_held() -> None:
 def test_what_is_held_is_bounded_and_does_not_hang_on_pieces(pieces: int) -> None:
     found = slots(most=900, pieces=pieces)
     assert found.divisor > 1
-    got = found.batch()
+    ((_, got),) = found.groups()
     assert 0 < len(got.times) <= 900
-    other = slots(most=900, pieces=3).batch()
+    ((_, other),) = slots(most=900, pieces=3).groups()
     assert got.times.tolist() == other.times.tolist()
-
-
-def test_chances_are_shares_of_healthy_slots() -> None:
-    def row(z: float | None, series: str = "s", event: str = "e") -> Evidence:
-        return Evidence(event_id=event, series_id=series, host="h", metric="m", robust_z=z)
-
-    heights = [float(at) for at in range(99)]
-    rows = [row(1000.0), row(-97.5), row(0.0), row(None), row(50.0, "other")]
-    tell_chances(rows, {("series", "s"): heights, ("host", "h", "m"): heights[:5], ("metric", "m"): [1.0] * 49})
-    assert [one.p_value for one in rows] == [0.01, 0.02, 1.0, None, 0.02]
-    assert rows[3].q_value is None
-    assert [one.q_value for one in rows if one.q_value] == [
-        pytest.approx(q) for q in (0.02 * 4 / 3,) * 2 + (1.0,) + (0.02 * 4 / 3,)
-    ]
-    few = [row(9.0)]
-    tell_chances(few, {("series", "s"): [1.0] * 18})
-    assert few[0].p_value is None
-
-
-@given(st.lists(st.floats(0.001, 1.0), min_size=1, max_size=20))
-def test_corrected_chances_are_never_smaller_and_keep_their_order(chances: list[float]) -> None:
-    corrected = false_discovery(chances)
-    assert all(p <= q <= 1 for p, q in zip(chances, corrected, strict=True))
-    by_chance = [q for _, q in sorted(zip(chances, corrected, strict=True))]
-    assert by_chance == sorted(by_chance)
-    n = len(chances)
-    for p, q in zip(chances, corrected, strict=True):
-        direct = min(1.0, *(other * n / sum(one <= other for one in chances) for other in chances if other >= p))
-        assert q == pytest.approx(direct)
 
 
 _SPANS = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9)).map(lambda pair: (pair[0], sum(pair))), max_size=6)
