@@ -77,15 +77,20 @@ FREE_TEXT: Final = frozenset(
 
 def redact(text: str) -> str:
     """The text with every credential replaced by ``***``."""
-    lower = text.lower()
-    for hint in _HINTS:
-        if hint in lower:
-            break
-    else:
+    if not may_hold_credentials(text):
         return text
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return text
+
+
+def may_hold_credentials(text: str) -> bool:
+    """Whether there is any need for a closer look; false for nearly all text, and quick to tell of much at once."""
+    lower = text.lower()
+    for hint in _HINTS:  # noqa: SIM110 - twice as fast as any() with its generator
+        if hint in lower:
+            return True
+    return False
 
 
 def redact_bytes(data: bytes) -> bytes:

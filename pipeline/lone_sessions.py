@@ -20,9 +20,8 @@ from aftershock.pipeline.attempts import OPEN_STATES, UNPLACED_STATES, US, Attem
 from aftershock.pipeline.ends import END_STATES, SITE_TABLES, end_reason
 from aftershock.pipeline.keys import job_keys, joined
 from aftershock.pipeline.sessions import array_task_of, build_sessions
-from aftershock.schemas.batches import column_values
 from aftershock.schemas.columns import TIMESTAMP
-from aftershock.schemas.ids import stable_id
+from aftershock.schemas.ids import encoded_parts, joined_parts, stable_ids
 from aftershock.schemas.sessions import Session
 
 Bools = npt.NDArray[np.bool_]
@@ -156,14 +155,21 @@ def _last(columns: dict[str, pa.Array], placed: Bools) -> None:
 
 def _ids(columns: dict[str, pa.Array]) -> pa.Array:
     """Ids by the start in whole seconds, else by the submit, else by the end."""
-    names = ("cluster", "scheduler", "raw_job_id", "job_id")
-    texts = [column_values(columns[name]) for name in names]
-    seconds = [column_values(_seconds(columns[name])) for name in ("start_time", "submit_time", "end_time")]
-    ids = []
-    for cluster, scheduler, raw, job, start, submit, end in zip(*texts, *seconds, strict=True):
-        when = (start,) if start is not None else (None, submit) if submit is not None else (None, None, end)
-        ids.append(stable_id("s", cluster, scheduler, raw, array_task_of(job), *when))
-    return pa.array(ids, pa.string())
+    start, submit, end = (_seconds(columns[name]) for name in ("start_time", "submit_time", "end_time"))
+    never = pa.nulls(len(start), pa.int64())
+    late = joined_parts([never, never, end])
+    when = _choose(_known(start), encoded_parts(start), _choose(_known(submit), joined_parts([never, submit]), late))
+    names = ("cluster", "scheduler", "raw_job_id")
+    return stable_ids("s", [*(columns[name] for name in names), _tasks(columns["job_id"]), when])
+
+
+def _tasks(jobs: pa.Array) -> pa.Array:
+    """The task of each job id; most have none."""
+    of_arrays = pa.array(_mask(pc.match_substring_regex(jobs, "[^0-9]")))
+    if not pc.any(of_arrays).as_py():
+        return pa.nulls(len(jobs), pa.string())
+    tasks = pa.array([array_task_of(job) for job in jobs.filter(of_arrays).to_pylist()], pa.string())
+    return pc.replace_with_mask(pa.nulls(len(jobs), pa.string()), of_arrays, tasks)
 
 
 def _micros(column: pa.Array) -> pa.Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -27,7 +28,7 @@ from aftershock.parsers.documents.slurm_job import (
 from aftershock.parsers.documents.slurm_times import local_times
 from aftershock.parsers.formats import FoundColumns
 from aftershock.parsers.hostlist import HostListError, expand_hosts
-from aftershock.parsers.redact import redact
+from aftershock.parsers.redact import may_hold_credentials, redact
 from aftershock.parsers.slurm_words import elapsed_seconds, exit_pair, gpu_count, host_options_in, job_state
 
 Bools = npt.NDArray[np.bool_]
@@ -264,7 +265,7 @@ def _hosts(cells: Cells) -> tuple[tuple[list[list[str]], npt.NDArray[Any]] | Non
     if not cells.has("nodelist"):
         return None, np.zeros(len(cells.rows), np.bool_)
     words = cells.words("nodelist")
-    lists = [expand_hosts(text) for text in words.values]
+    lists = [list(_expanded(text) or ()) for text in words.values]
     return (lists, words.places), np.array([bool(hosts) for hosts in lists], np.bool_)[words.places]
 
 
@@ -336,15 +337,23 @@ def _only(column: pa.Array, where: Bools) -> pa.Array:
 
 def _masked(column: pa.Array) -> pa.Array:
     words = Words(pc.fill_null(column, ""))
+    if not may_hold_credentials("\n".join(words.values)):
+        return pc.if_else(pc.equal(column, ""), None, column)
     return words.all_of(lambda text: redact(text) or None, pa.string())
 
 
 def _expands(text: str) -> bool:
+    return _expanded(text) is not None
+
+
+# The same lists come again in every block.
+@lru_cache(maxsize=8192)
+def _expanded(text: str) -> tuple[str, ...] | None:
+    """The hosts of a list, or None where it cannot be expanded."""
     try:
-        expand_hosts(text)
+        return tuple(expand_hosts(text))
     except HostListError:
-        return False
-    return True
+        return None
 
 
 def _fits(shape: re.Pattern[str] | None, cell: str) -> bool:

@@ -8,11 +8,12 @@ import subprocess
 import sys
 from datetime import datetime
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aftershock.schemas.ids import stable_id
+from aftershock.schemas.ids import encoded_parts, joined_parts, stable_id, stable_ids
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
 PARTS = st.lists(SCALARS | st.lists(SCALARS, max_size=3), max_size=4)
@@ -90,3 +91,15 @@ def test_another_process_gives_the_same_id() -> None:
         for seed in ("1", "2")
     }
     assert outputs == {stable_id("x", "a", 1, None, ("b", 2.5))}
+
+
+@given(st.lists(st.tuples(st.none() | st.text(), st.none() | st.integers(-(2**63), 2**63 - 1), st.text()), max_size=5))
+def test_many_at_once(rows: list[tuple[str | None, int | None, str]]) -> None:
+    rows = [row for row in rows if not any("\ud800" <= char <= "\udfff" for text in row[::2] for char in text or "")]
+    a, b, c = (
+        pa.array([row[n] for row in rows], kind) for n, kind in enumerate((pa.string(), pa.int64(), pa.string()))
+    )
+    assert stable_ids("s", [a, b, c]).to_pylist() == [stable_id("s", *row) for row in rows]
+    assert (
+        stable_ids("s", [a, joined_parts([b, encoded_parts(c)])]).to_pylist() == stable_ids("s", [a, b, c]).to_pylist()
+    )
