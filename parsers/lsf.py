@@ -7,8 +7,11 @@
 
 Documented at https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=files-lsbacct and ``files-lsbevents``. The fields of
 a record have no names: their order is the same, as far as they are read here, in the versions 6 to 10.1; newer ones
-append. Texts stand in quotes, a quote in them is doubled. Times are seconds since 1970. How many GPUs a job got does
-not follow from its request without the settings of its cluster, so it is not told.
+append. Texts stand in quotes, a quote in them is doubled. Times are seconds since 1970.
+
+How many GPUs a job got stands in its effective resource request, which joins what the user, the queue and the
+application profile asked for: `rusage[ngpus_physical=4.00/host]`. Counts for each task, and counts without a word for a
+job on several hosts, mean what the settings of the cluster say, so they are not told.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import Final
 
 from aftershock.parsers.clock import SECOND, Reading
 from aftershock.parsers.formats import Found, Head, Line, LineFormat, Refused, Sample, expect
-from aftershock.parsers.lsf_words import BadRecord, Fields, ending_of, epoch_of, is_end
+from aftershock.parsers.lsf_words import BadRecord, Fields, ending_of, epoch_of, gpus_of, is_end
 from aftershock.schemas.events import SchedulerEvent
 from aftershock.schemas.sessions import Session
 
@@ -98,6 +101,7 @@ def _finish(fields: Fields, time: int, job_id: str) -> tuple[Session, int]:
         raise BadRecord("record is cut short before the index of its task")
     fields.maybe_skip(8, "maxRMem to additionalInfo")
     ending = ending_of(status, exit_status, fields.maybe_number("exitInfo"), user)
+    request = _effective_request(fields)
     fields.cut = cut  # what tells of the end is there: records of old versions end here too
     shown = f"{job_id}[{index}]" if index else job_id
     end = epoch_of(time)
@@ -113,6 +117,7 @@ def _finish(fields: Fields, time: int, job_id: str) -> tuple[Session, int]:
         command=(command or "")[:_LONGEST] or None,
         hosts=hosts if placed else [],
         n_hosts=len(hosts) if placed else 0,
+        n_gpus=gpus_of(request, len(hosts)) if placed and request else None,
         submit_time=submit,
         start_time=start,
         end_time=end,
@@ -124,6 +129,15 @@ def _finish(fields: Fields, time: int, job_id: str) -> tuple[Session, int]:
         cancelled_by=ending.cancelled_by,
     )
     return row, time
+
+
+def _effective_request(fields: Fields) -> str | None:
+    """The effective resource request, behind two lists of other things; None in records of versions before 9."""
+    fields.maybe_skip(14, "warningAction to jobDescription")
+    fields.maybe_list(2, "submitEXT")
+    fields.maybe_list(6, "hostRusage")
+    fields.maybe_skip(3, "options3, runLimit, avgMem")
+    return fields.maybe_text("effectiveResReq")
 
 
 def _started(fields: Fields, time: int, job_id: str) -> tuple[SchedulerEvent, int]:
@@ -208,6 +222,16 @@ _SAMPLES: Final = (
         '"" "" "" "" 0 "" 0\n',
         (expect("sessions", job_id="813[3]", hosts=["c3"], state="COMPLETED", exit_code=0, end_reason=None),),
         title="The accounting log; a host for each slot, an element of an array",
+        url="https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=files-lsbacct",
+    ),
+    Sample(
+        '"JOB_FINISH" "10.1" 1772439200 815 1001 33554434 16 1772434790 0 0 1772434801 "mira" "gpu" "" "" "" "login1" '
+        f'"/w" "" "" "" "1772434790.815" 0 2 "8*c1" "8*c2" 64 60.0 "bert" "./train" {_usage()} "" "ml" 0 16 "" "" 0 0 '
+        '0 "" "" "" "" 0 "" 0 "" -1 "/mira" "" "" "" -1 "" "" 1040 "" -1 "" "" 1 "GPU_REQ" "num=8" 2 "c1" 812 0 3600.5 '
+        '10.25 0 "c2" 812 0 3590.0 9.5 0 0 86400 1024 "select[ngpus>0] order[gpu_maxfactor] '
+        'rusage[mem=900.00,ngpus_physical=8.00/host] span[ptile=8]" "" 0 "" 0 0 -1 0 0 "" 4399 ""\n',
+        (expect("sessions", job_id="815", hosts=["c1", "c2"], n_gpus=16, state="COMPLETED"),),
+        title="The accounting log; GPUs in the effective resource request",
         url="https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=files-lsbacct",
     ),
     Sample(

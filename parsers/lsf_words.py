@@ -106,10 +106,40 @@ class Fields:
         for _ in range(number):
             self.maybe_text(names)
 
+    def maybe_list(self, width: int, name: str) -> None:
+        """Pass a count and as many entries of some fields each, which may be missing."""
+        count = self.maybe_number(f"number of {name}")
+        if count is not None and not 0 <= count <= CAP:
+            self.cut = f"number of {name} cannot be {count}"
+        elif count:
+            self.maybe_skip(count * width, name)
+
 
 def epoch_of(seconds: int) -> int | None:
     """Seconds since 1970 as microseconds; None for 0 and what is no time."""
     return seconds * SECOND if 0 < seconds < LATEST else None
+
+
+# GPUs in the section of a request that says what is used: a number, for each host, task or job, before other things.
+_USED: Final = re.compile(r"(?:^|[\]\s])rusage\[(?P<used>[^\]]*)\]")
+_GPUS: Final = re.compile(
+    r"(?:^|[,\s])ngpus_physical=(?P<count>[0-9]{1,6})(?:\.0*)?(?:/(?P<each>host|job|task))?(?=[:,\s]|\Z)", re.IGNORECASE
+)
+
+
+def gpus_of(request: str, hosts: int) -> int | None:
+    """The GPUs of a job on some hosts, from its effective resource request; None where the request does not tell.
+
+    Requests with alternatives, or with parts for several kinds of hosts, stand for more than one number.
+    """
+    used = [] if "{" in request else [match["used"] for match in _USED.finditer(request)]
+    match = _GPUS.search(used[0]) if len(used) == 1 else None
+    if match is None:
+        return None
+    count, each = int(match["count"]), (match["each"] or "").lower()
+    if each == "host":
+        return count * hosts
+    return count if each == "job" or (not each and hosts == 1) else None
 
 
 class Ending(NamedTuple):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from aftershock.parsers import lsf
 from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.formats import Line, Refused
-from aftershock.parsers.lsf_words import BadRecord, Fields, ending_of
+from aftershock.parsers.lsf_words import BadRecord, Fields, ending_of, gpus_of
 from aftershock.parsers.selfcheck import rows_of_text
 from aftershock.schemas.sessions import Session
 
@@ -103,3 +103,26 @@ def test_events_of_array_elements_name_their_task():
 def test_any_tail_gives_a_row_or_a_refusal_and_no_error(tail):
     raw = (BEGIN + "0 " + tail).encode()
     assert list(lsf.read(Line(0, raw, unwrap(raw))))
+
+
+@pytest.mark.parametrize(
+    ("request_text", "hosts", "gpus"),
+    [
+        ("select[type == any] order[r15s:pg] rusage[ngpus_physical=4.00] span[hosts=1]", 1, 4),
+        ("rusage[mem=6000.00,ngpus_physical=2.00/host:gmem=10G]", 4, 8),
+        ("rusage[ngpus_physical=2/host:duration=1h]", 3, 6),
+        ("rusage[ngpus_physical=16/job,mem=10]", 2, 16),
+        ("select[(ngpus>0 || ngpus_shared>0)] rusage[ngpus_physical=1.00] ", 1, 1),
+        ("rusage[ngpus_physical=4.00]", 2, None),  # for each host or for all of them: that is a setting
+        ("rusage[ngpus_physical=1.00/task]", 1, None),
+        ("rusage[ngpus_physical=0.50]", 1, None),
+        ("1*{rusage[ngpus_physical=2]} + 4*{rusage[ngpus_physical=1]}", 5, None),
+        ("{rusage[ngpus_physical=2]} || {rusage[mem=1]}", 1, None),
+        ("select[ngpus_physical=4] order[pg]", 1, None),
+        ("rusage[xngpus_physical=4]", 1, None),
+        ("select[type == any] order[r15s:pg]", 1, None),
+        ("", 1, None),
+    ],
+)
+def test_gpus_of_a_request(request_text: str, hosts: int, gpus: int | None) -> None:
+    assert gpus_of(request_text, hosts) == gpus
