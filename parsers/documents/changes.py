@@ -170,6 +170,7 @@ FORMAT: Final = DocumentFormat(
     read=read,
     read_mapped=read_mapped,
     magics=MAGICS,
+    binary=True,
     samples=_SAMPLES,
     non_samples=(
         "host,start_time,end_time,colour\ngpu001,2026-03-02T09:00:00Z,2026-03-02T10:00:00Z,red\n",

@@ -1,4 +1,4 @@
-"""Job tables: what a site's own scheduler or database knows of its jobs, as CSV, JSON lines or Parquet.
+"""Job tables: what a site's own scheduler or database knows of its jobs, as CSV, JSON lines, Parquet or Arrow.
 
     job_id,user,hosts,n_gpus,submit_time,start_time,end_time,state,exit_code
     4711,mira,"gpu[001-002]",16,2026-03-02T07:00:00Z,2026-03-02T07:00:10Z,2026-03-02T09:00:00Z,FAILED,1
@@ -35,7 +35,7 @@ from aftershock.parsers.column_map import ACME, HELIOS, JOB_COLUMNS, ColumnMap
 from aftershock.parsers.documents.job_row import JobRows
 from aftershock.parsers.documents.stream_head import with_head
 from aftershock.parsers.documents.table_layout import Layout
-from aftershock.parsers.documents.table_records import MAGICS, looks_like, table_records
+from aftershock.parsers.documents.table_records import MAGICS, TABLE_HEAD, looks_like, table_records
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sample, expect
 
 _TIMES: Final = ("submit_time", "start_time", "end_time")
@@ -67,9 +67,9 @@ def _marked(columns: tuple[str, ...]) -> Layout:
 
 def detects(head: Head) -> float:
     """Sure of a header that has our names or those of a published trace; of Parquet for lack of others."""
-    if head.data.startswith(MAGICS):
-        return 0.6
-    return 0.8 if _recognised(head) is not None else 0.0
+    if _recognised(head) is not None:
+        return 0.8
+    return 0.6 if head.data.startswith(MAGICS) else 0.0
 
 
 def _recognised(head: Head) -> ColumnMap | None:
@@ -78,7 +78,7 @@ def _recognised(head: Head) -> ColumnMap | None:
 
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:
     """The sessions of a table with our names, or of a published trace."""
-    start, stream = with_head(stream)
+    start, stream = with_head(stream, TABLE_HEAD)
     mapped = _recognised(Head("", start))
     yield from _read(stream, mapped if mapped is not None else _NO_MAP)
 
@@ -169,10 +169,10 @@ _SAMPLES: Final = (
 
 FORMAT: Final = DocumentFormat(
     name="job_table",
-    doc="Jobs of a site's own scheduler as CSV, JSON lines or Parquet: a session for each row. Its columns are "
-    f"those of the table `sessions`: {', '.join(JOB_COLUMNS)}; `job_id` and one of the times are needed. Other names "
-    'are told in the configuration, below a `[[sources]]` with `format = "job_table"`: `[sources.columns]` (our name = '
-    "theirs), `[sources.states]` (their word = our state), `[sources.values]` (the same in every row); beside `glob` "
+    doc="Jobs of a site's own scheduler as CSV, JSON lines, Parquet or Arrow IPC: a session for each row. Its columns "
+    f"are those of the table `sessions`: {', '.join(JOB_COLUMNS)}; `job_id` and one of the times are needed. Other "
+    'names are told in the configuration, below a `[[sources]]` with `format = "job_table"`: `[sources.columns]` (our '
+    "name = theirs), `[sources.states]` (their word = our state), `[sources.values]` (the same in every row); beside `glob` "
     "`time_unit` (s, ms, us, ns), `time_format` (as strptime has it), `host_separator`. The published layouts of "
     'AcmeTrace and Helios are known, and are presets to build on: `preset = "acme"` or `"helios"`.',
     url="https://www.rfc-editor.org/rfc/rfc4180",
@@ -181,6 +181,7 @@ FORMAT: Final = DocumentFormat(
     read=read,
     read_mapped=read_mapped,
     magics=MAGICS,
+    binary=True,
     samples=_SAMPLES,
     non_samples=(
         "JobID|JobIDRaw|State|Start|End|NodeList\n812|812|FAILED|None|None|gpu001\n",

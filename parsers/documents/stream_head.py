@@ -8,9 +8,9 @@ from typing import BinaryIO, Final, cast
 HEAD: Final = 4096
 
 
-def with_head(stream: BinaryIO) -> tuple[bytes, BinaryIO]:
+def with_head(stream: BinaryIO, size: int = HEAD) -> tuple[bytes, BinaryIO]:
     """The first bytes, and a stream that begins with them all the same."""
-    head = stream.read(HEAD) or b""
+    head = stream.read(size) or b""
     return head, cast(BinaryIO, _Joined(head, stream))
 
 

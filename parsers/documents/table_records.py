@@ -1,4 +1,5 @@
-"""The rows of a site's own table in our names, whether it is CSV, JSON (an object a line, or an array) or Parquet."""
+"""The rows of a site's own table in our names, whether it is CSV, JSON (an object a line, or an array) or Parquet or
+Arrow."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import io
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final, NamedTuple
 
+from aftershock.parsers.documents.arrow_records import ARROW_MAGIC, arrow_names, arrow_rows, is_arrow
 from aftershock.parsers.documents.csv_records import csv_records, header_of
 from aftershock.parsers.documents.json_elements import Element
 from aftershock.parsers.documents.json_records import json_start, load_record, records_of
@@ -14,7 +16,10 @@ from aftershock.parsers.documents.stream_head import with_head
 from aftershock.parsers.documents.table_layout import Layout
 from aftershock.parsers.formats import Head, Refused
 
-MAGICS: Final = (PARQUET_MAGIC,)
+# A stream of Arrow has no such bytes: what it begins with says of which columns it is.
+MAGICS: Final = (PARQUET_MAGIC, ARROW_MAGIC)
+# First bytes that say which columns a table has, whatever it is written in.
+TABLE_HEAD: Final = 64 << 10
 
 _EXCERPT: Final = 512
 # Keys of an outermost object under which exports keep their rows.
@@ -24,7 +29,7 @@ _ROW_KEYS: Final = ("jobs", "rows", "records", "data", "items", "results", "chan
 class TableRecord(NamedTuple):
     """A row: what it says by our names. A column that the table does not have is missing, an empty one is there.
 
-    offset: of its first byte; in Parquet, the number of the row.
+    offset: of its first byte; in Parquet and Arrow, the number of the row.
     """
 
     values: dict[str, Any]
@@ -34,6 +39,8 @@ class TableRecord(NamedTuple):
 
 def looks_like(head: Head, layout: Layout) -> bool:
     """Whether the head of a file is that of a table with this layout. Of Parquet the head says nothing."""
+    if (names := arrow_names(head.data)) is not None:
+        return layout.is_header(names)
     if json_start(head.data):
         first = next(records_of(io.BytesIO(head.data), _ROW_KEYS), None)
         record = load_record(first) if isinstance(first, Element) else None
@@ -43,9 +50,11 @@ def looks_like(head: Head, layout: Layout) -> bool:
 
 def table_records(stream: BinaryIO, layout: Layout, tool: str) -> Iterator[TableRecord | Refused]:
     """The rows of a table, in order, whatever it is written in."""
-    head, stream = with_head(stream)
-    if head.startswith(MAGICS):
-        yield from _from_parquet(stream, layout, tool)
+    head, stream = with_head(stream, TABLE_HEAD)
+    if head.startswith(PARQUET_MAGIC):
+        yield from _from_typed(parquet_rows(stream, layout.chosen, tool), layout)
+    elif is_arrow(head):
+        yield from _from_typed(arrow_rows(stream, layout.chosen, tool), layout)
     elif json_start(head):
         yield from _from_json(stream, layout, tool)
     else:
@@ -80,9 +89,11 @@ def _from_json(stream: BinaryIO, layout: Layout, tool: str) -> Iterator[TableRec
             yield TableRecord(layout.record_values(record), element.offset, element.data)
 
 
-def _from_parquet(stream: BinaryIO, layout: Layout, tool: str) -> Iterator[TableRecord | Refused]:
+def _from_typed(
+    rows: Iterator[tuple[int, dict[str, Any]] | Refused], layout: Layout
+) -> Iterator[TableRecord | Refused]:
     places: dict[str, tuple[str, ...]] | None = None
-    for item in parquet_rows(stream, layout.chosen, tool):
+    for item in rows:
         if isinstance(item, Refused):
             yield item
             continue
