@@ -172,9 +172,9 @@ FORMAT: Final = DocumentFormat(
     doc="Jobs of a site's own scheduler as CSV, JSON lines, Parquet or Arrow IPC: a session for each row. Its columns "
     f"are those of the table `sessions`: {', '.join(JOB_COLUMNS)}; `job_id` and one of the times are needed. Other "
     'names are told in the configuration, below a `[[sources]]` with `format = "job_table"`: `[sources.columns]` (our '
-    "name = theirs), `[sources.states]` (their word = our state), `[sources.values]` (the same in every row); beside `glob` "
-    "`time_unit` (s, ms, us, ns), `time_format` (as strptime has it), `host_separator`. The published layouts of "
-    'AcmeTrace and Helios are known, and are presets to build on: `preset = "acme"` or `"helios"`.',
+    "name = theirs), `[sources.states]` (their word = our state), `[sources.values]` (the same in every row); beside "
+    "`glob` `time_unit` (s, ms, us, ns), `time_format` (as strptime has it), `host_separator`. The published layouts "
+    'of AcmeTrace and Helios are known, and are presets to build on: `preset = "acme"` or `"helios"`.',
     url="https://www.rfc-editor.org/rfc/rfc4180",
     tables=("sessions",),
     detects=detects,
