@@ -52,6 +52,10 @@ class SessionRules:
     slack_s: float = 60.0
     # From a cancel to the end that it brought: Slurm's KillWait is 30 s, sites set it to a minute or two.
     cancel_grace_s: float = 120.0
+    # By how much the clocks of two sources of one job may differ. More is a zone, and zones are told.
+    most_offset_s: float = 900.0
+    # Pairs of placements that are compared for it: of a job that is requeued for ever the clock is told by others.
+    most_compared: int = 2_500
 
     @property
     def tolerance_us(self) -> int:
@@ -70,6 +74,7 @@ class Attempt:
     error: int = 0  # of start and submit, microseconds
     generation: int = 0
     confirmed: bool = False  # an assumed zone agrees with a known start of the same job
+    offset: int = 0  # of the clock of its lines from that of its records, microseconds
     _recorded: int | None = None  # end, by records
     _ended: int | None = None  # end, by the log
     _cancelled: int | None = None  # first cancel in the log

@@ -299,7 +299,7 @@ def _finish(row: Session, attempt: Attempt, records: Sequence[Record], rules: Se
         row.excluded_hosts = []
     closing = closing_event(attempt.events) if attempt.events else None
     if row.end_time is None and closing is not None:
-        row.end_time = closing.time
+        row.end_time = None if closing.time is None else closing.time - attempt.offset
     if row.state not in END_STATES and (closing is not None or row.state in (None, "PENDING")):
         row.state = state_in_log(attempt, closing, rules)
     if row.state == "CANCELLED" and row.cancelled_by is None:
@@ -346,6 +346,8 @@ def _set_basis(row: Session, attempt: Attempt, rows: Sequence[Session]) -> None:
     given = known[0] if known else None
     row.time_basis = given.time_basis if given else None
     row.time_error_s = given.time_error_s if given else None
+    if attempt.offset:
+        row.time_error_s = max(row.time_error_s or 0.0, abs(attempt.offset) / US)
     if row.time_basis == ASSUMED and attempt.confirmed:
         row.time_basis = "inferred_zone"
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from aftershock.pipeline.attempts import (
     ASSUMED,
     ENDINGS,
-    SLURM,
     US,
     Attempt,
     Record,
@@ -26,17 +24,11 @@ from aftershock.pipeline.attempts import (
     is_start,
     records_in_order,
 )
+from aftershock.pipeline.clock_offsets import clock_offset
 from aftershock.pipeline.generations import differ, identity_of, number_generations
 from aftershock.pipeline.looks import join_looks
+from aftershock.pipeline.starts import Turns, position, started_attempts
 from aftershock.schemas.events import SchedulerEvent
-
-
-@dataclass(frozen=True)
-class _Turns:
-    """When the log says that jobs of this id began and ended: what must not lie between two signs of one attempt."""
-
-    submits: Sequence[int]
-    endings: Sequence[int]
 
 
 def tell_apart(records: Sequence[Record], events: Sequence[SchedulerEvent], rules: SessionRules) -> list[Attempt]:
@@ -89,11 +81,47 @@ def _in_time(records: Sequence[Record], events: Sequence[SchedulerEvent], rules:
     # What steps and hosts print confirms what the scheduler itself says, so that it is read last.
     echoes = [event for event in timed if is_echo(event)]
     own = timed if not echoes else [event for event in timed if not is_echo(event)]
-    turns = _Turns(
+    offset = clock_offset(records, own, rules)
+    if offset:
+        return _in_time_of_records(records, own, echoes, offset, rules)
+    return _placed_in_time(records, own, echoes, rules)
+
+
+def _in_time_of_records(
+    records: Sequence[Record],
+    own: Sequence[SchedulerEvent],
+    echoes: Sequence[SchedulerEvent],
+    offset: int,
+    rules: SessionRules,
+) -> list[Attempt]:
+    """The attempts of a job whose log was written by another clock than its records: theirs counts."""
+    lines: dict[int, SchedulerEvent] = {}
+    moved = []
+    for event in own:
+        copy = copy_of(event)
+        copy.time = (event.time or 0) - offset
+        lines[id(copy)] = event
+        moved.append(copy)
+    attempts = _placed_in_time(records, moved, echoes, rules)
+    for attempt in attempts:
+        attempt.offset = offset if any(id(event) in lines for event in attempt.events) else 0
+        attempt.events = [lines.get(id(event), event) for event in attempt.events]
+    return attempts
+
+
+def _placed_in_time(
+    records: Sequence[Record],
+    own: Sequence[SchedulerEvent],
+    echoes: Sequence[SchedulerEvent],
+    rules: SessionRules,
+) -> list[Attempt]:
+    turns = Turns(
         submits=[event.time or 0 for event in own if event.kind == "submitted"],
         endings=[event.time or 0 for event in own if event.kind in ENDINGS],
     )
-    line = _Timeline(_started([r for r in records if r[1].start_time is not None], own, turns, rules), turns, rules)
+    line = _Timeline(
+        started_attempts([r for r in records if r[1].start_time is not None], own, turns, rules), turns, rules
+    )
     line.add_unstarted([r for r in records if r[1].start_time is None])
     for event in own:
         if not is_start(event):
@@ -106,75 +134,10 @@ def _in_time(records: Sequence[Record], events: Sequence[SchedulerEvent], rules:
     return attempts
 
 
-def _started(
-    records: Sequence[Record], events: Sequence[SchedulerEvent], turns: _Turns, rules: SessionRules
-) -> list[Attempt]:
-    """Attempts whose start is known, from records first: a log line joins the nearest one or opens its own."""
-    attempts: list[Attempt] = []
-    for record in sorted(records, key=lambda record: record[1].start_time or 0):
-        row = record[1]
-        start, error = row.start_time or 0, error_us(row)
-        near = _nearest(attempts[-1:], start, error, rules)
-        if near is None:
-            near = Attempt(start=start, error=error)
-            attempts.append(near)
-        near.add_record(record)
-        near.submit = near.submit if near.submit is not None else row.submit_time
-    starts = [attempt.start or 0 for attempt in attempts]
-    widest = max((attempt.error for attempt in attempts), default=0)
-    lines: list[Attempt] = []
-    for event in events:
-        if is_start(event) and event.time is not None:
-            time, error = event.time, error_us(event)
-            reach = rules.tolerance_us + widest + error
-            close = attempts[bisect_left(starts, time - reach) : bisect_right(starts, time + reach)]
-            near = _nearest(close, time, error, rules)
-            near = near or _nearest(lines[-1:], time, error, rules)
-            near = near or _member_of(event, time, attempts, starts, lines, turns)
-            if near is None:
-                near = Attempt(start=time, error=error)
-                lines.append(near)
-            near.add_event(event)
-    return sorted(attempts + lines, key=_position)
-
-
-def _nearest(attempts: Sequence[Attempt], start: int, error: int, rules: SessionRules) -> Attempt | None:
-    close = [a for a in attempts if abs((a.start or 0) - start) <= rules.tolerance_us + a.error + error]
-    return min(close, key=lambda a: abs((a.start or 0) - start), default=None)
-
-
-def _member_of(
-    event: SchedulerEvent,
-    time: int,
-    attempts: Sequence[Attempt],
-    starts: Sequence[int],
-    lines: Sequence[Attempt],
-    turns: _Turns,
-) -> Attempt | None:
-    """The placement that runs already. Slurm starts a job on all its hosts at once; elsewhere each container of a job
-    has a line of its own, and belongs to what has not ended since."""
-    if event.scheduler in (None, SLURM):
-        return None
-    before = bisect_right(starts, time) - 1
-    candidates = [*lines[-1:], *(attempts[before : before + 1] if before >= 0 else ())]
-    latest = max(candidates, key=lambda attempt: attempt.start or 0, default=None)
-    if latest is None or latest.start is None:
-        return None
-    ended = latest.end is not None and latest.end < time
-    between = bisect_right(turns.endings, latest.start) < bisect_left(turns.endings, time)
-    return None if ended or between else latest
-
-
-def _position(attempt: Attempt) -> tuple[bool, int]:
-    """By time; what has none comes last."""
-    moment = attempt.moment
-    return moment is None, moment or 0
-
-
 class _Timeline:
     """Attempts in the order of their moments, with what is needed to find them by time."""
 
-    def __init__(self, started: list[Attempt], turns: _Turns, rules: SessionRules) -> None:
+    def __init__(self, started: list[Attempt], turns: Turns, rules: SessionRules) -> None:
         self._rules = rules
         self._turns = turns
         self._started = started
@@ -272,7 +235,7 @@ class _Timeline:
         last = bisect_left(self._submits, (submit + tolerance + 1, -1))
         if first < last:
             numbers = [number for _, number in self._submits[first:last]]
-            return min((self._by_number[number] for number in numbers), key=_position)
+            return min((self._by_number[number] for number in numbers), key=position)
         at = bisect_left(self._starts, submit - tolerance)
         following = self._started[at] if at < len(self._started) else None
         if following is None or following.submit is not None:
@@ -325,11 +288,11 @@ class _Timeline:
                 self._hear(attempt, event)
                 return
         if event.kind == "started":
-            self._insert_started(event, time)
+            self._insertstarted_attempts(event, time)
         else:
             self.place(event, time)
 
-    def _insert_started(self, event: SchedulerEvent, time: int) -> None:
+    def _insertstarted_attempts(self, event: SchedulerEvent, time: int) -> None:
         attempt = Attempt(start=time, error=error_us(event))
         attempt.add_event(event)
         self._insert(attempt)
