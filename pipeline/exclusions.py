@@ -110,8 +110,19 @@ def _states_of(
     open_rows: dict[str, Exclusion] = {}
     errors: dict[str, int] = {}  # of the starts of open rows
     said: SchedulerEvent | None = None  # the latest line that gives a reason without a state
+    listed: Exclusion | None = None  # a drain by a list that does not say whether it is one
     for event in events:
         time, error = event.time or 0, error_us(event)
+        if listed is not None and open_rows.get("drain") is listed and "down" in _opens(event):
+            if _is_same(listed, event, rules):
+                listed.how = "down"
+                open_rows["down"] = open_rows.pop("drain")
+                errors["down"] = errors.pop("drain")
+            listed = None
+        if _is_listed(event) and "down" in open_rows and _is_same(open_rows["down"], event, rules):
+            open_rows["down"].by = open_rows["down"].by or event.user
+            open_rows["down"].reason = open_rows["down"].reason or event.reason
+            continue
         if event.kind == "node_state" and event.reason and not event.state:
             said = event
         for how in sorted(_opens(event)):
@@ -119,6 +130,7 @@ def _states_of(
                 open_rows[how] = _row(cluster, host, how, time, event.user)
                 rows.append(open_rows[how])
                 errors[how] = error
+                listed = open_rows[how] if _is_listed(event) else listed
             elif error < errors[how] and time - (open_rows[how].start_time or 0) <= rules.reason_gap_s * US:
                 # A list of states prints whole seconds, the log says when it was within the second.
                 open_rows[how].start_time, errors[how] = time, error
@@ -132,6 +144,20 @@ def _states_of(
     for row in rows:
         row.exclusion_id = stable_id("x", cluster, host, row.how, row.start_time, None)
     return rows
+
+
+def _is_listed(event: SchedulerEvent) -> bool:
+    """Whether it is a row of a list of reasons (`sinfo -R`), which prints times, but no states."""
+    if event.kind != "node_drain" or event.state is not None or not event.reason or not event.time_local:
+        return False
+    return event.time_local in (event.message or "")
+
+
+def _is_same(row: Exclusion, event: SchedulerEvent, rules: ExclusionRules) -> bool:
+    """Whether a row and a line about the same time give the same reason; such a list cuts it short."""
+    near = abs((event.time or 0) - (row.start_time or 0)) <= rules.reason_gap_s * US
+    one, other = row.reason or "", event.reason or ""
+    return near and (not one or not other or one.startswith(other) or other.startswith(one))
 
 
 def _opens(event: SchedulerEvent) -> set[str]:

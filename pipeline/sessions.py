@@ -40,9 +40,12 @@ from aftershock.schemas.sessions import Session
 __all__ = ["BuiltSessions", "SessionRules", "array_task_of", "build_sessions"]
 
 # Accounting formats, the most complete first. Others follow in the order of their names, a look at the queue last.
-_TRUST: Final = {"sacct": 0, "sacct_json": 1, "jobcomp": 2, "scontrol_job": 3, "squeue": 9}
+_TRUST: Final = {"sacct": 0, "sacct_json": 1, "jobcomp": 2, "scontrol_job": 3, "squeue_json": 8, "squeue": 9}
 _OTHERS: Final = 5
 _SLURM_FORMATS: Final = frozenset(_TRUST)
+# Times that are this wrong give way to those of another source: a job object says when its controller took it up, its
+# pods when they ran.
+_COARSE_S: Final = 60.0
 # For exit codes the controller goes first (its log, then its own display): 22.05's accounting prints exit status 137
 # as `9:0`, and its JSON prints 0 for every job.
 _TRUST_EXIT: Final = {"jobcomp": 0, "scontrol_job": 1, "sacct": 2, "sacct_json": 9}
@@ -230,6 +233,7 @@ def _row(attempt: Attempt, cluster: str | None, rules: SessionRules, formats: Ma
         for name in _MERGED if rows else ():
             setattr(row, name, next((v for r in rows if (v := getattr(r, name)) not in (None, [])), None))
         row.exit_code, row.exit_signal = _exit(by_trust(attempt.records, _TRUST_EXIT))
+        _set_finer_start(row, rows)
     row.cluster = cluster
     if attempt.events or len(rows) > 1:
         row.raw_job_id, row.job_id = _ids(rows, attempt.events)
@@ -244,6 +248,24 @@ def _row(attempt: Attempt, cluster: str | None, rules: SessionRules, formats: Ma
     if len(records) + len(attempt.events) > 1:
         _set_conflicts(row, attempt, records, rules, formats)
     return row
+
+
+def _started(rows: Sequence[Session]) -> Session | None:
+    """The record whose start is taken: the first, unless another one knows better."""
+    known = [row for row in rows if row.start_time is not None]
+    if known and (known[0].time_error_s or 0.0) >= _COARSE_S:
+        return min(known, key=lambda row: row.time_error_s or 0.0)
+    return known[0] if known else None
+
+
+def _set_finer_start(row: Session, rows: Sequence[Session]) -> None:
+    started = _started(rows)
+    if started is not None and row.start_time != started.start_time:
+        row.start_time = started.start_time
+        over = started.end_time is not None and started.end_time == row.end_time
+        row.duration_s = started.duration_s if over else None
+        if row.duration_s is None and row.end_time is not None and row.start_time is not None:
+            row.duration_s = max(0, row.end_time - row.start_time) / US
 
 
 def by_trust(records: Sequence[Record], trust: Mapping[str, int] = _TRUST) -> list[Record]:
@@ -340,7 +362,8 @@ def _set_exit_from_log(row: Session, events: Sequence[SchedulerEvent]) -> None:
 
 def _set_basis(row: Session, attempt: Attempt, rows: Sequence[Session]) -> None:
     """How the times are known: as what gave the start, or what else gave the first time that is known."""
-    timed = [r for r in rows if r.start_time is not None] or [r for r in rows if r.submit_time is not None]
+    started = _started(rows)
+    timed = [started] if started is not None else [r for r in rows if r.submit_time is not None]
     lines = sorted(attempt.events, key=lambda event: not is_start(event))
     known: list[Session | SchedulerEvent] = [*timed, *lines, *rows]
     given = known[0] if known else None

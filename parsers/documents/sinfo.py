@@ -7,8 +7,9 @@
     dgx07|drained*|bad dimm slot 4|root(0)|2025-02-03T08:00:05
 
 Documented at https://slurm.schedmd.com/sinfo.html. ``-R`` without ``-l`` lists hosts that are down, drained, draining
-or failing and does not say which: such a row has no state. It also cuts reasons at 20 characters; ``-o '%E|%u|%H|%N'``
-and ``scontrol show node`` print them whole. Hosts that work give no row.
+or failing and does not say which: such a row has no state. It is a drain (which needs a reason, and so is what people
+and health checks do) unless the controller's own words say that it set the host down. It also cuts reasons at 20
+characters; ``-o '%E|%u|%H|%N'`` and ``scontrol show node`` print them whole. Hosts that work give no row.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ _SAMPLES: Final = (
         (
             expect(
                 "scheduler_events",
-                kind="node_state",
+                kind="node_drain",
                 hosts=["dgx07", "dgx08"],
                 reason="bad dimm slot 4",
                 user="root",

@@ -102,7 +102,8 @@ def _kind(state: str | None, reason: str) -> str:
         return "node_drain"
     if "DOWN" in words or (state is None and _SET_DOWN.match(reason)):
         return "node_down"
-    return "node_state"
+    # Without a state it is `sinfo -R`, which lists nothing but hosts that are out: whoever gives a reason drains.
+    return "node_state" if state else "node_drain"
 
 
 def _user(printed: str | None) -> str | None:

@@ -113,17 +113,17 @@ NEL = "NODELIST   NODES PARTITION       STATE CPUS    S:C:T MEMORY TMP_DISK WEIG
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (R + "bad                  root      2025-02-03T08:00:05 d7\n", [("node_state", ["d7"], None, "bad", "root")]),
+        (R + "bad                  root      2025-02-03T08:00:05 d7\n", [("node_drain", ["d7"], None, "bad", "root")]),
         (R + "two words            root      2025-02-03T08:00:05 d[7-8]\n",
-         [("node_state", ["d7", "d8"], None, "two words", "root")]),
+         [("node_drain", ["d7", "d8"], None, "two words", "root")]),
         (R + "Not responding       slurm     2025-02-03T08:00:05 d7\n", [("node_down", ["d7"], None, "Not responding", "slurm")]),
         (R + "none                 Unknown   Unknown             d7\n", []),
         (R + "Prolog über + drei   root      2025-02-03T08:00:05 d7\n",
-         [("node_state", ["d7"], None, "Prolog über + drei", "root")]),
+         [("node_drain", ["d7"], None, "Prolog über + drei", "root")]),
         ("REASON               USER         TIMESTAMP           STATE  NODELIST\n"
          "bad cable            mira(4021)   2025-02-03T08:00:05 drain* d7\n",
          [("node_drain", ["d7"], "drain*", "bad cable", "mira")]),
-        ("REASON|USER|TIMESTAMP|NODELIST\na|b|root|2025-02-03T08:00:05|d7\n", [("node_state", ["d7"], None, "a|b", "root")]),
+        ("REASON|USER|TIMESTAMP|NODELIST\na|b|root|2025-02-03T08:00:05|d7\n", [("node_drain", ["d7"], None, "a|b", "root")]),
         ("NODELIST,STATE,REASON\nd[7,9],down,a\n", [("node_down", ["d7", "d9"], "down", "a", None)]),
         ("NODELIST            STATE               REASON              USER                TIMESTAMP           \n"
          "d7                  drained             bad fan             root                2025-02-03T08:00:05 \n",

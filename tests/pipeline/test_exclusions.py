@@ -216,3 +216,34 @@ def test_order_does_not_matter_and_hosts_are_independent(lines: list[SchedulerEv
     ids = [row.exclusion_id for row in expected]
     assert len(set(ids)) == len(ids)
     assert all(row.end_time is None or row.end_time >= (row.start_time or 0) for row in expected)
+
+
+def listed(seconds: float, reason: str, user: str = "jkim") -> SchedulerEvent:
+    """A row of `sinfo -R`: whole seconds, a reason of at most twenty characters, no state."""
+    stamp = f"2026-05-28T20:{26 + round(seconds) // 60:02d}:40"
+    return said(
+        "node_drain",
+        seconds,
+        reason=reason[:20],
+        user=user,
+        time_local=stamp,
+        message=f"{reason[:20]} {user} {stamp} n1",
+    )
+
+
+def test_a_list_of_reasons_alone_is_a_drain_by_a_person() -> None:
+    (row,) = find_exclusions([listed(60, "IB flapping, RMA 4411")])
+    assert (row.how, row.by, row.reason, row.end_time) == ("drain", "jkim", "IB flapping, RMA 441", None)
+
+
+@pytest.mark.parametrize("offset", [-0.4, 0.0, 0.7])
+def test_a_host_that_was_set_down_is_not_drained_too_because_a_list_does_not_say_which(offset: float) -> None:
+    lines = [listed(60, "IB flapping, RMA 4411"), said("node_down", 60 + offset, reason="IB flapping, RMA 4411")]
+    (row,) = find_exclusions(lines)
+    assert (row.how, row.by, row.reason) == ("down", "jkim", "IB flapping, RMA 4411" if offset < 0 else row.reason)
+    assert len(find_exclusions([*lines, said("node_resume", 90, state="IDLE")])) == 1
+
+
+def test_another_reason_is_another_exclusion() -> None:
+    lines = [listed(60, "bad fan"), said("node_down", 60.2, reason="Not responding")]
+    assert [row.how for row in find_exclusions(lines)] == ["drain", "down"]
