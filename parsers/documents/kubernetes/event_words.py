@@ -6,7 +6,7 @@ are not listed keep the kind of their object: ``node_state``, ``pod_state``, ``j
 
 Sources of the words: kubelet (pkg/kubelet/events), node lifecycle and taint controllers, kube-scheduler, the job
 controller, JobSet (pkg/constants), Kueue (apis/kueue), Volcano (batch/v1alpha1, bus/v1alpha1), the training operator,
-KubeRay (controllers/ray/utils).
+KubeRay (controllers/ray/utils), LeaderWorkerSet (pkg/controllers).
 """
 
 from __future__ import annotations
@@ -90,6 +90,9 @@ _JOB: Final = {
     "Preempted": Said("preempted", "PREEMPTED"),
     "Evicted": Said("requeued", "REQUEUED"),
     "Pending": Said("pending", "PENDING"),
+    # LeaderWorkerSet: one group of it
+    "RecreateGroup": Said("restarted"),
+    "RecreateGroupOnPodRestart": Said("restarted"),
     # KubeRay
     "Retrying": Said("requeued", "REQUEUED"),
     # Volcano

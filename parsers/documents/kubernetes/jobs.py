@@ -16,12 +16,13 @@ left when their pods are gone, so no rows are made up for them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from aftershock.parsers.clock import MINUTE, NO_CLOCK, SECOND, Reading
+from aftershock.parsers.clock import MINUTE, NO_CLOCK, SECOND
 from aftershock.parsers.documents.iso_clock import stated_time
 from aftershock.parsers.documents.json_records import member, text_member
 from aftershock.parsers.documents.kubernetes.event_words import eviction
+from aftershock.parsers.documents.kubernetes.job_status import OVER, Status, status_of
 from aftershock.parsers.documents.kubernetes.marks import JobMark, job_mark
 from aftershock.parsers.documents.kubernetes.objects import (
     Condition,
@@ -42,52 +43,7 @@ from aftershock.schemas.sessions import Session
 # A job's own start is when its controller took it up: its pods follow as they are placed and their images pulled.
 _START_ERROR: Final = 10 * MINUTE
 
-_CONDITIONS: Final = (
-    ("Failed", "FAILED"),
-    ("Completed", "COMPLETED"),
-    ("Complete", "COMPLETED"),
-    ("Succeeded", "COMPLETED"),
-    ("Suspended", "PENDING"),
-    ("Restarting", "REQUEUED"),
-    ("RestartingJobSet", "REQUEUED"),
-    ("Running", "RUNNING"),
-    ("Created", "PENDING"),
-)
-_PHASES: Final = {
-    # Volcano
-    "Completed": "COMPLETED",
-    "Failed": "FAILED",
-    "Aborted": "CANCELLED",
-    "Terminated": "FAILED",
-    "Running": "RUNNING",
-    "Pending": "PENDING",
-    "Restarting": "REQUEUED",
-    # KubeRay: jobStatus, and jobDeploymentStatus where the job itself has none
-    "SUCCEEDED": "COMPLETED",
-    "FAILED": "FAILED",
-    "STOPPED": "CANCELLED",
-    "RUNNING": "RUNNING",
-    "PENDING": "PENDING",
-    "Complete": "COMPLETED",
-    "ValidationFailed": "FAILED",
-    "Initializing": "PENDING",
-    "Waiting": "PENDING",
-    "Suspended": "PENDING",
-    "Suspending": "PENDING",
-    "Retrying": "REQUEUED",
-}
-_OVER: Final = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"})
 _REPLICAS: Final = ("pytorchReplicaSpecs", "mpiReplicaSpecs", "tfReplicaSpecs", "xgbReplicaSpecs", "jaxReplicaSpecs")
-
-
-class Status(NamedTuple):
-    """Where a job stands: its state, since when, why, and how often it began anew."""
-
-    state: str | None
-    since: Reading
-    words: str | None
-    restarts: int
-    message: str | None = None
 
 
 def job_rows(job: JsonObject, kind: str, offset: int) -> Iterator[Found]:
@@ -97,12 +53,12 @@ def job_rows(job: JsonObject, kind: str, offset: int) -> Iterator[Found]:
         return
     root = job_of_pod(meta)
     root_name, root_raw = (root.name, root.raw) if root else (meta.name, meta.full_name)
-    status = _ray_status(job) if kind == "RayJob" else _volcano_status(job) or _condition_status(job)
+    status = status_of(job, kind)
     cluster = text_member(job, "status", "rayClusterName")
     parts = [full_name(meta.namespace, cluster)] if cluster else []
     mark = job_mark(JobMark(kind, meta.full_name, root_raw, root_name, status.restarts, parts))
     if root_raw != meta.full_name:
-        said = "task_ended" if status.state in _OVER else "task_state"
+        said = "task_ended" if status.state in OVER else "task_state"
         row = _event(root_name, root_raw, said, status.state, status.words, status.message)
         yield Found(row, status.since, offset, mark)
         return
@@ -151,7 +107,7 @@ def _evictions(workload: JsonObject, condition: Condition) -> str | None:
 
 
 def _session(job: JsonObject, kind: str, meta: Meta, status: Status) -> Session:
-    over = status.state in _OVER
+    over = status.state in OVER
     info = member(job, "status")
     start = stated_time(member(info, "startTime"))
     end = status.since if over else NO_CLOCK
@@ -177,73 +133,6 @@ def _session(job: JsonObject, kind: str, meta: Meta, status: Status) -> Session:
     return row
 
 
-def _condition_status(job: JsonObject) -> Status:
-    """The state by conditions, as Job, JobSet, TrainJob and the jobs of the training operator have them."""
-    holding = {condition.type: condition for condition in conditions_of(job) if condition.holds}
-    found = next(((holding[name], state) for name, state in _CONDITIONS if name in holding), None)
-    info = member(job, "status")
-    if found is None:
-        state = {"Completed": "COMPLETED", "Failed": "FAILED"}.get(text_member(info, "terminalState") or "")
-        state = state or ("RUNNING" if whole(member(info, "active")) else None)
-        return Status(state, NO_CLOCK, None, _restarts(job))
-    condition, state = found
-    if state == "FAILED" and condition.reason == "DeadlineExceeded":
-        state = "TIMEOUT"
-    completed = stated_time(member(info, "completionTime"))
-    since = completed if state == "COMPLETED" and completed.wall is not None else condition.since
-    words = "; ".join(word for word in (condition.words, _restart_words(job)) if word) or None
-    return Status(state, since, words, _restarts(job), condition.message)
-
-
-def _ray_status(job: JsonObject) -> Status:
-    info = member(job, "status")
-    deployment, ran = text_member(info, "jobDeploymentStatus"), text_member(info, "jobStatus")
-    ended = deployment in ("Complete", "Failed", "ValidationFailed")
-    state = _PHASES.get(ran or "") if deployment in ("Complete", "Running", None) else None
-    state = state or _PHASES.get(deployment or "")
-    reason, message = text_member(info, "reason"), text_member(info, "message")
-    if state == "FAILED" and "DeadlineExceeded" in (reason or ""):
-        state = "TIMEOUT"
-    failed = whole(member(info, "failed")) or 0
-    # The last failure is that of this attempt, unless another one follows.
-    restarts = failed - 1 if failed and ended and state != "COMPLETED" else failed
-    end = stated_time(member(info, "endTime"))
-    words = ": ".join(word for word in (reason, message) if word)
-    counted = f"{restarts} retries before" if restarts else ""
-    return Status(state, end, "; ".join(word for word in (words, counted) if word) or None, restarts, message)
-
-
-def _volcano_status(job: JsonObject) -> Status | None:
-    info = member(job, "status")
-    phase = text_member(info, "state", "phase")
-    if phase is None:
-        return None
-    reason, message = text_member(info, "state", "reason"), text_member(info, "state", "message")
-    words = ": ".join(word for word in (reason, message) if word)
-    restarts = whole(member(info, "retryCount")) or 0
-    counted = f"{restarts} restarts" if restarts else ""
-    since = stated_time(member(info, "state", "lastTransitionTime"))
-    return Status(
-        _PHASES.get(phase, "UNKNOWN"), since, "; ".join(w for w in (words, counted) if w) or None, restarts, message
-    )
-
-
-def _restarts(job: JsonObject) -> int:
-    return whole(member(job, "status", "restarts")) or 0
-
-
-def _restart_words(job: JsonObject) -> str | None:
-    """Restarts of a JobSet: those after maintenance of a host may not count towards the most that are allowed."""
-    restarts, counted = _restarts(job), whole(member(job, "status", "restartsCountTowardsMax"))
-    if not restarts:
-        return None
-    most = whole(member(job, "spec", "failurePolicy", "maxRestarts"))
-    words = f"{restarts} restarts"
-    if counted is not None:
-        words += f", {counted} of them counted towards the maximum"
-    return words + (f" of {most}" if most is not None else "")
-
-
 def _gpus(job: JsonObject, kind: str) -> int:
     """GPUs of all pods that a job describes."""
     spec = member(job, "spec")
@@ -258,11 +147,33 @@ def _gpus(job: JsonObject, kind: str) -> int:
             for g in groups
         )
         return workers + gpus_of_template(member(cluster, "headGroupSpec", "template"))
+    if kind == "LeaderWorkerSet":
+        return _times(member(spec, "replicas")) * _of_group(member(spec, "leaderWorkerTemplate"))
+    if kind == "AppWrapper":
+        wrapped = [member(part, "template") for part in listed(member(spec, "components"))]
+        return sum(map(_of_wrapped, wrapped))
+    if kind == "Pod":
+        return gpus_of_template(job)
     tasks = listed(member(spec, "tasks"))
     for key in _REPLICAS:
         replicas = member(spec, key)
         tasks += [one for one in replicas.values() if isinstance(one, dict)] if isinstance(replicas, dict) else []
     return sum(_times(t.get("replicas")) * gpus_of_template(t.get("template")) for t in tasks) or _of_batch(spec)
+
+
+def _of_wrapped(component: Any) -> int:
+    """GPUs of what an AppWrapper wraps: a pod, or a job of any other kind."""
+    kind = text_member(component, "kind")
+    return _gpus(component, kind) if kind and kind != "AppWrapper" else 0
+
+
+def _of_group(template: Any) -> int:
+    """A leader and the workers that make up the size of a group; without a template of its own it is as they are."""
+    workers = gpus_of_template(member(template, "workerTemplate"))
+    leader = member(template, "leaderTemplate")
+    return (workers if leader is None else gpus_of_template(leader)) + max(
+        0, _times(member(template, "size")) - 1
+    ) * workers
 
 
 def _of_batch(spec: Any) -> int:

@@ -41,6 +41,8 @@ _SHAPES: Final = (
     ("TrainJob", ("spec", "runtimeRef")),
     ("RayJob", ("spec", "rayClusterSpec")),
     ("Workload", ("spec", "podSets")),
+    ("LeaderWorkerSet", ("spec", "leaderWorkerTemplate")),
+    ("AppWrapper", ("status", "resettingCount")),
     ("Job", ("spec", "tasks")),
     ("Job", ("spec", "backoffLimit")),
 )

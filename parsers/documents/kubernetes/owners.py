@@ -1,7 +1,8 @@
 """Which training job a pod belongs to, and which attempt of it: by the labels of the controllers that make pods.
 
 A pod names its direct owner only, which is often a job of a job. The labels of JobSet, the training operators, Volcano,
-KubeRay and LeaderWorkerSet name the job that a person submitted. A TrainJob has the name of the JobSet that it makes.
+KubeRay, LeaderWorkerSet and AppWrapper name the job that a person submitted. A TrainJob has the name of the JobSet that
+it makes.
 """
 
 from __future__ import annotations
@@ -51,7 +52,18 @@ def serves(pod: Meta) -> bool:
 
 
 def job_of_pod(pod: Meta) -> Job | None:
-    """The job that a pod works for; None for a pod that stands alone or serves."""
+    """The job that a pod works for; None for a pod that stands alone or serves.
+
+    What an AppWrapper wraps is a part of it, whatever that is by itself; it is created anew for each retry.
+    """
+    inner = _innermost(pod)
+    wrapper = pod.said("workload.codeflare.dev/appwrapper")
+    if wrapper and not (inner is None and serves(pod)):
+        return _job(pod, wrapper, inner.attempt if inner else None)
+    return inner
+
+
+def _innermost(pod: Meta) -> Job | None:
     jobset = pod.said("jobset.sigs.k8s.io/jobset-name")
     if jobset:
         attempt = pod.said("jobset.sigs.k8s.io/restart-attempt")
