@@ -14,14 +14,16 @@ from aftershock.parsers.clock import SECOND, ClockKind, wall_micros, zone_offset
 
 # A job as slurmctld prints it, as a pattern to be built into larger ones (verbose, ASCII):
 #   JobId=123   JobId=123_4(130)   JobId=123_*   JobId=123_[1-5]   JobId=123+1(124)   JobId=123 SLUID=s0123456789abc
-# Newer daemons print the SLUID beside the number, or alone.
+# Newer daemons print the SLUID beside the number, or alone. Those before 19.05 say `JobID=123 State=0x1 NodeCnt=2`, and
+# in some lines `job 123` or `job_id 123`: there the word before it is a part of the larger pattern.
 JOB: Final = r"""
     (?:
-        JobI[dD]= (?P<job>[0-9]{1,20})
+        (?: JobI[dD]= | (?<=\bjob[ ]) | (?<=\bjob_id[ ]) ) (?P<job>[0-9]{1,20})
         (?: _ (?P<task> [0-9]{1,10} | \* | \[ [^\]\s]{1,4096} \] ) )?   # array task, all tasks, some tasks
         (?: \+ (?P<component>[0-9]{1,10}) )?                            # component of a heterogeneous job
         (?: \( (?P<raw>[0-9]{1,20}) \) )?                               # its own number
         (?: [ ] SLUID=\w{1,64} )?
+        (?: [ ] State=0x[0-9a-f]{1,16} [ ] NodeCnt=[0-9]{1,10} )?
     |
         SLUID= (?P<sluid>\w{1,64})
     )

@@ -25,7 +25,7 @@ SIGNATURES: Final = (
     rb"Requeuing (?:JobI[dD]|SLUID)=",
     rb"missing from batch node ",
     rb"preempted (?:JobI[dD]|SLUID)=",
-    rb"REQUEST_KILL_JOB (?:JobI[dD]|SLUID)=",
+    rb"REQUEST_KILL_JOB (?:JobI[dD]=|SLUID=|job [0-9])",
     rb"job_str_signal\(\) ",
     rb"job_signal: [0-9]",
     rb"dependency can't be satisfied, cancelling",
@@ -33,7 +33,7 @@ SIGNATURES: Final = (
     rb"ime limit (?:exhausted|reached) for ",
     rb" timed out, (?:the job|assoc)",
     rb"Reservation ended for ",
-    rb"Killing (?:JobI[dD]|SLUID)=",
+    rb"Killing (?:JobI[dD]=|SLUID=|job_id [0-9])",
     rb"Killing (?:interactive|non-startable batch) ",
     rb"lurmd error running ",
     rb"rolog launch failure",
@@ -78,7 +78,7 @@ def _started(match: re.Match[str]) -> SchedulerEvent:
     return job_row("started", match, match["hosts"])
 
 
-# _job_complete: JobId=812 WEXITSTATUS 1
+# _job_complete: JobId=812 WEXITSTATUS 1        (before 19.05: JobID=812 State=0x1 NodeCnt=2 WEXITSTATUS 1)
 @SHAPES.shape(r"(?<=job_complete:[ ]) <JOB> [ ] WEXITSTATUS [ ] (?P<status>[0-9]{1,9}) \Z")
 def _exited(match: re.Match[str]) -> SchedulerEvent:
     row = job_row("ended", match)
@@ -123,7 +123,7 @@ def _done(match: re.Match[str]) -> SchedulerEvent:
 # Killing JobId=812 on failed node dgx08        (at a start of the controller: on DOWN node)
 # Killing JobId=812 on defunct partition long
 @SHAPES.shape(
-    r"Killing [ ] <JOB> [ ] on [ ] (?P<reason> (?:failed|DOWN) [ ] node ) [ ] (?P<hosts>\S+)",
+    r"Killing [ ] (?:job_id [ ])? <JOB> [ ] on [ ] (?P<reason> (?:failed|DOWN) [ ] node ) [ ] (?P<hosts>\S+)",
     r"Killing [ ] <JOB> [ ] on [ ] (?P<reason> defunct [ ] partition [ ] \S+ ) (?P<hosts>)",
 )
 def _killed(match: re.Match[str]) -> SchedulerEvent:
@@ -133,7 +133,7 @@ def _killed(match: re.Match[str]) -> SchedulerEvent:
     return row
 
 
-# requeue job JobId=812 due to failure of node dgx08
+# requeue job JobId=812 due to failure of node dgx08      (before 19.05: requeue job 812 due to ...)
 # Requeue job JobId=812 due to node failure     (at a start of the controller; also: Requeue het job leader)
 # _job_complete: requeue JobId=812 due to node failure
 # _job_complete: requeue JobId=812 per user/system request
@@ -177,7 +177,7 @@ def _preempted(match: re.Match[str]) -> SchedulerEvent:
 # _slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=812 uid 4021
 # fit_dependency: Job dependency can't be satisfied, cancelling JobId=812
 @SHAPES.shape(
-    r"REQUEST_KILL_JOB [ ] <JOB> [ ] uid [ ] (?P<user>[0-9]{1,10}) (?P<reason>) \Z",
+    r"REQUEST_KILL_JOB [ ] (?:job [ ])? <JOB> [ ] uid [ ] (?P<user>[0-9]{1,10}) (?P<reason>) \Z",
     r"Job [ ] (?P<reason> dependency [ ] can't [ ] be [ ] satisfied ), [ ] cancelling [ ] <JOB> (?P<user>)",
 )
 def _cancelled(match: re.Match[str]) -> SchedulerEvent:

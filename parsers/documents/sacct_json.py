@@ -31,7 +31,15 @@ from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sam
 from aftershock.schemas.sessions import Session
 
 # What only the accounting of Slurm has, not the job lists of squeue and scontrol, which are also {"jobs": [...]}.
-_OWN: Final = (b"dbv0.", b"slurmdb", b'"sacct"', b'"association"', b'"kill_request_user"')
+_OWN: Final = (
+    b"dbv0.",
+    b"slurmdb",
+    b'"sacct"',
+    b'"association"',
+    b'"kill_request_user"',
+    b'"submission"',
+    b'"elapsed"',
+)
 
 
 def detects(head: Head) -> float:

@@ -150,3 +150,13 @@ def test_the_event_of_it(reason: str) -> None:
     (row,) = rows(event | {"lastTimestamp": f"{DAY}10:00:31Z", "metadata": {"name": "rollout.1"}})
     assert isinstance(row, SchedulerEvent)
     assert (row.kind, row.raw_job_id, row.message) == ("restarted", "ml/rollout", message)
+
+
+def test_the_gpus_of_a_train_job() -> None:
+    trainer = {"numNodes": 4, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "8"}}}
+    job = {
+        "kind": "TrainJob",
+        "metadata": {"name": "ft"},
+        "spec": {"runtimeRef": {"name": "torch"}, "trainer": trainer},
+    }
+    assert sessions(job | {"status": {"conditions": [condition("Complete", True, "x", "10:00:00")]}})[0].n_gpus == 32

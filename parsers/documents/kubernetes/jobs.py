@@ -35,7 +35,7 @@ from aftershock.parsers.documents.kubernetes.objects import (
     whole,
 )
 from aftershock.parsers.documents.kubernetes.owners import job_of_pod, queue_of, user_of
-from aftershock.parsers.documents.kubernetes.pods import gpus_of_template, session_reading
+from aftershock.parsers.documents.kubernetes.pods import gpus_of_container, gpus_of_template, session_reading
 from aftershock.parsers.formats import Found
 from aftershock.schemas.events import SchedulerEvent
 from aftershock.schemas.sessions import Session
@@ -154,6 +154,10 @@ def _gpus(job: JsonObject, kind: str) -> int:
         return sum(map(_of_wrapped, wrapped))
     if kind == "Pod":
         return gpus_of_template(job)
+    trainer = member(spec, "trainer")
+    if kind == "TrainJob" and trainer is not None:
+        each = gpus_of_container({"resources": member(trainer, "resourcesPerNode")})
+        return _times(member(trainer, "numNodes")) * each
     tasks = listed(member(spec, "tasks"))
     for key in _REPLICAS:
         replicas = member(spec, key)

@@ -171,7 +171,7 @@ def _taken(pod: JsonObject) -> Condition | None:
 def _main_status(pod: JsonObject) -> JsonObject | None:
     """The status of the container that trains: the first with GPUs, else the first."""
     statuses = listed(member(pod, "status", "containerStatuses"))
-    with_gpus = {text_member(c, "name") for c in listed(member(pod, "spec", "containers")) if _gpus_in(c)}
+    with_gpus = {text_member(c, "name") for c in listed(member(pod, "spec", "containers")) if gpus_of_container(c)}
     named = (status for status in statuses if text_member(status, "name") in with_gpus - {None})
     return next(named, statuses[0] if statuses else None)
 
@@ -179,10 +179,10 @@ def _main_status(pod: JsonObject) -> JsonObject | None:
 def _gpus_of(pod: JsonObject) -> int | None:
     """GPUs of all containers of a pod; None if it does not state its containers."""
     containers = member(pod, "spec", "containers")
-    return sum(_gpus_in(c) for c in listed(containers)) if isinstance(containers, list) else None
+    return sum(gpus_of_container(c) for c in listed(containers)) if isinstance(containers, list) else None
 
 
-def _gpus_in(container: JsonObject) -> int:
+def gpus_of_container(container: JsonObject) -> int:
     """GPUs that a container is limited to: for such resources limit and request are one."""
     for words in ("limits", "requests"):
         amounts = member(container, "resources", words)
