@@ -23,13 +23,14 @@ from aftershock.schemas.events import TrainingEvent
 
 ORDER: Final = 20
 
+# What somebody quotes nobody printed.
 _CANCEL: Final = re.compile(
-    rb"(?P<error>\*\*\* (?:STEP|JOB) [\w.+]{1,40} ON (?P<node>[\w.-]{1,64}) CANCELLED AT "
+    rb"(?<!['\"`])(?P<error>\*\*\* (?:STEP|JOB) [\w.+]{1,40} ON (?P<node>[\w.-]{1,64}) CANCELLED AT "
     rb"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)"
     rb"(?:[^\r\n]{0,60}? DUE (?:TO|to) (?P<why>[A-Za-z][^\r\n*]{0,80}?))?[ ,]*(?:\*\*\*|SEE SLURMCTLD)[^\r\n]{0,60})"
 )
 _FAILED: Final = re.compile(
-    rb"(?P<error>\*\*\* (?:STEP|JOB) [\w.+]{1,40} ON (?P<node>[\w.-]{1,64}) (?P<how>FAILED \(|UNCORRECTABLE MEMORY "
+    rb"(?<!['\"`])(?P<error>\*\*\* (?:STEP|JOB) [\w.+]{1,40} ON (?P<node>[\w.-]{1,64}) (?P<how>FAILED \(|UNCORRECTABLE MEMORY "
     rb"ERROR AT "
     rb"|REASON: )[^\r\n]{0,200})"
 )
@@ -198,4 +199,8 @@ SAMPLES: Final = (
     ),
 )
 
-NON_SAMPLES: Final = ("the job was CANCELLED AT noon\n", "srun: job 812 has been allocated resources\n")
+NON_SAMPLES: Final = (
+    "the job was CANCELLED AT noon\n",
+    "srun: job 812 has been allocated resources\n",
+    "watching for '*** JOB 812 ON gpu017 CANCELLED AT 2026-03-01T10:20:30 DUE TO TIME LIMIT ***' in the output\n",
+)
