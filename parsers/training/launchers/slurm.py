@@ -30,9 +30,8 @@ _CANCEL: Final = re.compile(
     rb"(?:[^\r\n]{0,60}? DUE (?:TO|to) (?P<why>[A-Za-z][^\r\n*]{0,80}?))?[ ,]*(?:\*\*\*|SEE SLURMCTLD)[^\r\n]{0,60})"
 )
 _FAILED: Final = re.compile(
-    rb"(?<!['\"`])(?P<error>\*\*\* (?:STEP|JOB) [\w.+]{1,40} ON (?P<node>[\w.-]{1,64}) (?P<how>FAILED \(|UNCORRECTABLE MEMORY "
-    rb"ERROR AT "
-    rb"|REASON: )[^\r\n]{0,200})"
+    rb"(?<!['\"`])(?P<error>\*\*\* (?:STEP|JOB) [\w.+]{1,40} ON (?P<node>[\w.-]{1,64}) "
+    rb"(?P<how>FAILED \(|UNCORRECTABLE MEMORY ERROR AT |REASON: )[^\r\n]{0,200})"
 )
 _WALL: Final = re.compile(rb"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)")
 _REASONS: Final = (
