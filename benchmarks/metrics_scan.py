@@ -1,6 +1,6 @@
 """A day of a cluster's metrics scanned in the windows of its events: samples a second, memory, and what 55 days cost.
 
-    python benchmarks/metrics_scan.py [--metrics 100] [--hosts 8] [--hours 4 12] [--events 12] [--all-samples]
+    python benchmarks/metrics_scan.py [--metrics 100] [--hosts 8] [--hours 4 12] [--events 4] [--all-samples]
     python benchmarks/metrics_scan.py --billion            (751 metrics of 504 GPUs every 30 s, of 6 and of 24 hours)
 
 Makes blocks of two hours, a kernel log with events spread over all hosts and times, and a job on all hosts, and lets
@@ -186,18 +186,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--metrics", type=int, default=100)
     parser.add_argument("--hosts", type=int, default=8)
-    parser.add_argument("--hours", type=int, nargs="+", default=[4, 12])
-    parser.add_argument("--events", type=int, default=12, help="in a day")
+    parser.add_argument("--hours", type=int, nargs="+", help="4 and 12; of the billion 6 and 24")
+    parser.add_argument("--events", type=int, default=4, help="in a day")
     parser.add_argument("--billion", action="store_true", help="751 metrics of 504 GPUs: 6 and 24 hours")
     parser.add_argument("--all-samples", action="store_true", help="keep every sample, as the run does with it")
     parser.add_argument("--keep", type=Path, help="where the blocks are kept for the next time")
     parser.add_argument("--write-only", action="store_true", help="make the blocks and stop")
     given = parser.parse_args()
     if given.billion:
-        given.metrics, given.hosts, given.hours = 751, 63, [6, 24]
+        given.metrics, given.hosts = 751, 63
     sizes = [
         Size(given.metrics, given.hosts, hours, max(1, round(given.events * hours / 24)))
-        for hours in sorted(given.hours)
+        for hours in sorted(given.hours or ([6, 24] if given.billion else [4, 12]))
     ]
     home = Path(tempfile.mkdtemp(dir=given.keep and given.keep.parent))
     blocks = given.keep or home / "blocks"

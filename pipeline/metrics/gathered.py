@@ -25,6 +25,9 @@ _NAMING: Final = frozenset(
     | {"pod", "pod_name", "container", "container_name", "serial", "serial_number", "job_id", "address", "endpoint"}
 )
 
+# Things in common that are held; beyond, they are looked for anew.
+_MOST_HELD: Final = 1 << 15
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -43,16 +46,47 @@ class Known:
 
 def known_of(labels: Labels, subjects: Subjects, time: int = 0) -> Known:
     """A series by its labels, as it was at a time (milliseconds)."""
-    kept = tuple((name, value) for name, value in labels if name not in _REPLICA_LABELS)
-    values = dict(kept)
-    return Known(
-        stable_id("series", *(word for pair in kept for word in pair)),
-        values.get(NAME, ""),
-        kept,
-        subjects.of(values, time * 1000),
-        stable_id("kin", *(word for pair in kept if pair[0] not in _NAMING for word in pair)),
-        "|".join(value for name, value in labels if name in _REPLICA_LABELS),
-    )
+    return Acquaintances(subjects).of(labels, time)
+
+
+class Acquaintances:
+    """Series by their labels. What many have in common (host and GPU, their kin) is looked for and held once."""
+
+    def __init__(self, subjects: Subjects) -> None:
+        self._subjects = subjects
+        self._about: dict[tuple[Labels, int], Subject] = {}
+        self._kins: dict[Labels, str] = {}
+
+    def of(self, labels: Labels, time: int = 0) -> Known:
+        """A series, as it was at a time (milliseconds)."""
+        kept = tuple(pair for pair in labels if pair[0] not in _REPLICA_LABELS)
+        kept = labels if len(kept) == len(labels) else kept
+        return Known(
+            stable_id("series", *(word for pair in kept for word in pair)),
+            next((value for name, value in kept if name == NAME), ""),
+            kept,
+            self._subject(kept, time),
+            self._kin(tuple(pair for pair in kept if pair[0] not in _NAMING)),
+            "" if kept is labels else "|".join(value for name, value in labels if name in _REPLICA_LABELS),
+        )
+
+    def _subject(self, labels: Labels, time: int) -> Subject:
+        # The name of the metric says nothing of it.
+        key = (tuple(pair for pair in labels if pair[0] != NAME), time)
+        found = self._about.get(key)
+        if found is None:
+            if len(self._about) >= _MOST_HELD:
+                self._about.clear()
+            found = self._about[key] = self._subjects.of(dict(labels), time * 1000)
+        return found
+
+    def _kin(self, labels: Labels) -> str:
+        found = self._kins.get(labels)
+        if found is None:
+            if len(self._kins) >= _MOST_HELD:
+                self._kins.clear()
+            found = self._kins[labels] = stable_id("kin", *(word for pair in labels for word in pair))
+        return found
 
 
 @dataclass
@@ -69,12 +103,15 @@ class Gathered:
     _number: dict[str, int] = field(default_factory=dict)
     of_labels: dict[Labels, Known] = field(default_factory=dict)
     _origins: dict[tuple[str, str], int] = field(default_factory=dict)
+    _acquaintances: Acquaintances | None = None
 
     def known(self, labels: Labels, subjects: Subjects, time: int = 0) -> Known:
         """A series by its labels. Equal series of two replicas are one."""
         known = self.of_labels.get(labels)
         if known is None:
-            known = self.of_labels[labels] = known_of(labels, subjects, time)
+            if self._acquaintances is None:
+                self._acquaintances = Acquaintances(subjects)
+            known = self.of_labels[labels] = self._acquaintances.of(labels, time)
         return known
 
     def add(self, batch: SeriesBatch, known: Sequence[Known], source: str = "") -> None:

@@ -11,7 +11,6 @@ from aftershock.parsers.prometheus.columns import Labels, SeriesBatch
 from aftershock.parsers.source import reject_of
 from aftershock.pipeline.config import Config
 from aftershock.pipeline.metrics.asked import Asked, window_ms
-from aftershock.pipeline.metrics.cleaning import cleaned, kinds_of
 from aftershock.pipeline.metrics.gathered import Gathered, Known
 from aftershock.pipeline.metrics.healthy import HealthySlots
 from aftershock.pipeline.metrics.identity import Subjects, address_of, named_by
@@ -73,7 +72,7 @@ class Taken:
                 note.take(item, known)
                 self.gathered.add(item, known, source)
                 self.healthy.add(item, known, source)
-                self._add_peers(item, known)
+                self.peers.take(item, known)
             if all_time:
                 self.storage.take(item, known)
                 self.signals.take(item, known)
@@ -90,13 +89,6 @@ class Taken:
             if not known.subject.matched and (address := address_of(by_name)):
                 self._hosts_at[address].add(known.subject.host or "")
         return known
-
-    def _add_peers(self, batch: SeriesBatch, known: Sequence[Known]) -> None:
-        if not len(batch.times):
-            return
-        hosts = self.peers.within(int(batch.times.min()), int(batch.times.max()))
-        if any(one.subject.host in hosts for one in known):
-            self.peers.add(cleaned(batch, kinds_of([one.metric for one in known])), known)
 
     def renamed(self) -> dict[str, str]:
         """Hosts of addresses as the samples name them, if series were taken for those of another or of none.

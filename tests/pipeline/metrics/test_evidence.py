@@ -42,7 +42,7 @@ def look(
     whole = batch(series)
     known = [known_of(own, SUBJECTS) for own in whole.labels]
     grid = cleaned(whole, kinds_of([own.metric for own in known]))
-    peers.add(grid, known)
+    peers.take(whole, known)
     return evidence_of([one], known, grid, peers, rules)
 
 
