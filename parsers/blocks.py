@@ -78,10 +78,14 @@ class BlockResult:
 
 
 class Window:
-    """A growing view of a stream: bytes [base, base + len(data)) of it, with the front dropped when it is done with."""
+    """A growing view of a stream: bytes [base, base + len(data)) of it, with the front dropped when it is done with.
 
-    def __init__(self, stream: BinaryIO, base: int) -> None:
+    spare: a buffer that nobody needs any more, to be used again. New memory costs a third of what reading into it does.
+    """
+
+    def __init__(self, stream: BinaryIO, base: int, spare: bytearray | None = None) -> None:
         self._stream = stream
+        self._spare = spare
         self.base = base
         self.data = bytearray()
         self.ended = False
@@ -99,11 +103,18 @@ class Window:
             if held:
                 self.data.extend(bytes(until - self.until))
             else:
-                self.data = bytearray(until - self.until)
+                self.data = self._buffer(until - self.until)
             with memoryview(self.data) as view:
                 got = self._read_into(view[held:])
             del self.data[held + got :]
             self.ended = held + got < until - self.base
+
+    def _buffer(self, size: int) -> bytearray:
+        spare, self._spare = self._spare, None
+        if spare is None or len(spare) < size:
+            return bytearray(size)
+        del spare[size:]
+        return spare
 
     def _read_into(self, view: memoryview) -> int:
         filled = 0
@@ -125,20 +136,32 @@ class Window:
 
 
 def read_block(
-    window: Window, begin: int, stop: int, scanner: Scanner, gap: int | None = None, *, columns: bool = False
+    window: Window,
+    begin: int,
+    stop: int,
+    scanner: Scanner,
+    gap: int | None = None,
+    *,
+    columns: bool = False,
+    digest: xxhash.xxh3_64 | None = None,
 ) -> BlockResult:
     """Read the lines that start in [begin, stop).
 
     ``window`` must hold the byte before ``begin`` (unless it is 0), and should hold the REACH bytes before it.
     ``gap``: of bursts, in microseconds, if what repeats is folded anyway: then long runs of it are counted, not read.
-    ``columns``: rows may come as columns, where a format reads many lines at once.
+    ``columns``: rows may come as columns, where a format reads many lines at once. ``digest``: of the piece that the
+    block is a part of; without one the block is a piece of its own.
     """
     result = BlockResult()
     window.fill(stop + REACH + LOOKAHEAD)  # more than most last lines need: one read for the whole block
     stop = min(stop, window.until)
     with memoryview(window.data) as view:
-        digest = xxhash.xxh3_64_hexdigest(view[begin - window.base : max(begin, stop) - window.base])
-    result.pieces.append((begin, digest))
+        owned = view[begin - window.base : max(begin, stop) - window.base]
+        if digest is None:
+            result.pieces.append((begin, xxhash.xxh3_64_hexdigest(owned)))
+        else:
+            digest.update(owned)
+        owned.release()
     result.bytes = max(0, stop - begin)
     first = _first_line(window, begin, stop)
     if first is None:

@@ -22,6 +22,8 @@ from aftershock.schemas.provenance import EXCERPT_BYTES, Reject
 
 # Block of a stream that cannot be split, and rows of a document that travel together.
 STREAM_BLOCK: Final = 8 << 20
+# Parts of a range that stay in the cache of a processor while they are looked at.
+_BLOCK_BYTES: Final = 4 << 20
 DOCUMENT_ROWS: Final = 20_000
 
 PARQUET_MAGIC: Final = b"PAR1"
@@ -115,11 +117,22 @@ def read_range(
     columns: bool = False,
 ) -> BlockResult:
     """The lines of a splittable source that start in [begin, stop). ``gap``, ``columns``: see :func:`read_block`."""
+    scanner = scanner_for(opened.detected.formats)
+    together = columns and any(form.read_lines is not None for form in scanner.formats)
+    size = max(1, stop - begin) if together else _BLOCK_BYTES
+    result, digest = BlockResult(), xxhash.xxh3_64()
     with opener(opened.file.path) as stream:
-        base = max(0, begin - REACH)
-        stream.seek(base)
-        window = Window(stream, base)
-        result = read_block(window, begin, stop, scanner_for(opened.detected.formats), gap, columns=columns)
+        buffer: bytearray | None = None
+        for at in range(begin, max(stop, begin + 1), size):
+            base = max(0, at - REACH)
+            stream.seek(base)
+            window = Window(stream, base, buffer)
+            block = read_block(window, at, min(at + size, stop), scanner, gap, columns=columns, digest=digest)
+            result.add(block)
+            buffer = window.data
+            if window.until < min(at + size, stop):
+                break
+    result.pieces.append((begin, digest.hexdigest()))
     if begin <= window.until < stop:
         # The plan cut the file by its size: what was there then is gone (copytruncate, or a writer that began again).
         reason = f"the file became shorter while it was read: {stop - window.until} bytes of this part are missing"

@@ -276,6 +276,8 @@ def identify(rows: Iterable[GpuError | HealthCheck], gpus: Iterable[Gpu]) -> Non
 
 
 def _fill(row: GpuError | HealthCheck, gpus: Sequence[Gpu]) -> None:
+    if not gpus:
+        return
     serial = row.gpu_serial if isinstance(row, GpuError) else None
     fitting = [
         gpu

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,18 +31,18 @@ def stable_id(prefix: str, *parts: object) -> str:
     return f"{prefix}-{hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).hexdigest()}"
 
 
-def _encode(part: object) -> bytes:
+def _encode(part: Any) -> bytes:
     """Kind, length and content: no two different sequences of parts give the same bytes."""
     # The common kinds first, by their exact type: ids are made for every row.
     kind = type(part)
     if kind is str:
         # Lone surrogates stand for bytes of the input that are no UTF-8; they must not be an error here.
-        content = cast(str, part).encode("utf-8", "surrogatepass")
+        content = part.encode("utf-8", "surrogatepass")
         return b"s%d:%b" % (len(content), content)
     if part is None:
         return b"n0:"
     if kind is int:
-        content = b"%d" % cast(int, part)
+        content = b"%d" % part
         return b"i%d:%b" % (len(content), content)
     return _encode_seldom(part)
 
