@@ -181,11 +181,11 @@ def _rows(subject: str, tally: Tally) -> Iterator[Finding]:
     for name, counts, words in kinds:
         values = sorted(counts.elements())
         for quantile, part in (("q1", 0.25), ("median", 0.5), ("q3", 0.75)):
-            low, high = _limits(values) if quantile == "median" else (None, None)
+            low, high = median_limits(values) if quantile == "median" else (None, None)
             yield Finding(
                 finding=f"{name}_{quantile}_s",
                 subject=subject,
-                value=_quantile(values, part),
+                value=quantile_of(values, part),
                 unit="s",
                 denominator=float(len(values)),
                 ci_low=low,
@@ -205,7 +205,7 @@ def wilson(numerator: int, denominator: int) -> tuple[float | None, float | None
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def _quantile(values: Sequence[float], part: float) -> float | None:
+def quantile_of(values: Sequence[float], part: float) -> float | None:
     """Between neighbours by distance, as numpy does it."""
     if not values:
         return None
@@ -215,7 +215,7 @@ def _quantile(values: Sequence[float], part: float) -> float | None:
     return values[at] + (values[after] - values[at]) * (place - at)
 
 
-def _limits(values: Sequence[float]) -> tuple[float | None, float | None]:
+def median_limits(values: Sequence[float]) -> tuple[float | None, float | None]:
     """The interval of the median with at least 95 % confidence: values so far from both ends that fewer lie beyond
     them by chance. Fewer than six values have none."""
     n = len(values)

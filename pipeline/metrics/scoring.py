@@ -22,7 +22,7 @@ from aftershock.pipeline.metrics.faults import Fault
 from aftershock.pipeline.metrics.healthy_time import Exposure, HealthyTime
 from aftershock.pipeline.metrics.spans import Spans
 from aftershock.pipeline.metrics.window_join import Ints
-from aftershock.pipeline.sensitivity import wilson
+from aftershock.pipeline.sensitivity import median_limits, quantile_of, wilson
 from aftershock.schemas.incidents import Finding
 
 _SEED: Final = 20260510
@@ -135,8 +135,11 @@ class Scoring:
         ]
         for subject, name, faults in groups:
             yield from ((name, row) for row in self._detection(subject, faults))
+        yield from (("all", row) for row in self._leads("all", xids))
+        yield from (("all", row) for row in self._leads("every kind of fault", self._faults))
         for part in self._parts:
             yield from ((part.name, row) for row in self._wrong(part))
+            yield part.name, self._true(part)
         yield from (("all", row) for row in self._without(xids))
         yield from (("all", row) for row in self._led(xids))
         yield (
@@ -215,6 +218,41 @@ class Scoring:
             exposure=time.host_days,
             note="healthy time in which at least one metric could be held against its past",
         )
+
+    def _true(self, part: Part) -> Finding:
+        """How many of the alarms were followed by a fault, or followed one."""
+        own = [one for one in self.episodes if one.verdict != "unscored" and self._inside(one.begin - 1, part)]
+        found = sum(one.verdict in _FOUND for one in own)
+        return Finding(
+            finding="alarm_true_share",
+            subject=part.name,
+            note="alarms that belong to a fault; those that were not judged do not count",
+            **{**_share(found, len(own)), "unit": "alarms"},
+        )
+
+    def _leads(self, subject: str, faults: Sequence[Fault]) -> Iterator[Finding]:
+        """How long before faults they were shown, of those that were shown before."""
+        longest: dict[str, float] = {}
+        for fault in faults:
+            window = window_of(fault, self._rules)
+            begins = [one.begin for one in self.episodes if one.host == fault.host and meets_window(one, window)]
+            if begins and verdict_of(min(begins), fault, self._scrape_ms) == _FOUND[0]:
+                lead = (fault.time - min(begins)) / 1000
+                longest[fault.fault_id] = max(lead, longest.get(fault.fault_id, 0.0))
+        leads = sorted(longest.values())
+        for name, part in (("q1", 0.25), ("median", 0.5), ("q3", 0.75)):
+            low, high = median_limits(leads) if name == "median" else (None, None)
+            yield Finding(
+                finding=f"detection_lead_{name}_s",
+                subject=subject,
+                value=quantile_of(leads, part),
+                unit="s",
+                denominator=float(len(leads)),
+                ci_low=low,
+                ci_high=high,
+                method="order statistics" if name == "median" else None,
+                note="from the first alarm to the fault, of faults that were shown before",
+            )
 
     def _without(self, faults: Sequence[Fault]) -> Iterator[Finding]:
         """The same without each metric, at the same threshold."""
