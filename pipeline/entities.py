@@ -25,6 +25,7 @@ from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.retries import RetryRules, link
 from aftershock.pipeline.sensitivity import tallies
 from aftershock.pipeline.sessions import BuiltSessions, SessionRules, build_sessions
+from aftershock.pipeline.shared_work import SharedWork
 from aftershock.pipeline.waiting import opened, waiting
 from aftershock.pipeline.window import Window
 from aftershock.pipeline.write import as_shards
@@ -102,7 +103,7 @@ class BuildSessions(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, keyed: Any) -> Any:
         """PCollection[Partition] to the outputs ``done`` (batches), ``lineages`` and ``gathered`` (Partition)."""
-        build = beam.FlatMap(_build_partition, *self._rest)
+        build = beam.ParDo(SharedWork(_build_partition, *self._rest))
         built = build.with_outputs(DONE, LINEAGES, GATHERED)
         return typed_outputs(
             keyed | "GroupJob" >> beam.GroupByKey() | "BuildSession" >> built, DONE, LINEAGES, GATHERED
@@ -169,7 +170,7 @@ class LinkRetries(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, keyed: Any) -> Any:
         """PCollection[Partition] to the outputs ``done`` (batches) and ``gathered`` (Partition: under one key)."""
-        link = beam.FlatMap(_link_partition, self._rules, self._window)
+        link = beam.ParDo(SharedWork(_link_partition, self._rules, self._window))
         linked = link.with_outputs(DONE, GATHERED)
         return typed_outputs(keyed | "GroupLineage" >> beam.GroupByKey() | "LinkRetry" >> linked, DONE, GATHERED)
 

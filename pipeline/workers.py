@@ -14,15 +14,17 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from aftershock.parsers.blocks import BlockResult
 from aftershock.parsers.source import SourceFile
 from aftershock.pipeline.chunks import read_chunk_at_once
 from aftershock.pipeline.plan import Chunk, chunks_of
+
+ResultT = TypeVar("ResultT")
 
 MOST_WORKERS: Final = 8
 
@@ -55,9 +57,10 @@ def is_small(chunk: Chunk) -> bool:
 
 
 class Workers:
-    """A pool of parsers and the chunks that it was given before anybody asked for them."""
+    """A pool of parsers and the chunks that it was given before anybody asked for them. ``count``: of processes."""
 
-    def __init__(self, executor: Executor, burst_gap: int, aside: str) -> None:
+    def __init__(self, executor: Executor, burst_gap: int, aside: str, count: int = 1) -> None:
+        self.count = count
         self._executor = executor
         self._burst_gap = burst_gap
         self._aside = aside
@@ -88,6 +91,10 @@ class Workers:
             if early is None:
                 self._asked_for.add(chunk)
         return early or self._executor.submit(read_chunk_at_once, chunk, self._burst_gap, self._aside)
+
+    def submit(self, work: Callable[..., ResultT], *args: Any) -> Future[ResultT]:
+        """Some other work for the pool."""
+        return self._executor.submit(work, *args)
 
     def close(self) -> None:
         """End the pool; what was not asked for is dropped."""
@@ -152,7 +159,7 @@ def start_workers(burst_gap: int, total_bytes: int, aside: str) -> Workers | Non
     context = multiprocessing.get_context("fork")
     count = min(worker_count(), 1 + total_bytes // BYTES_PER_WORKER)
     executor = ProcessPoolExecutor(count, context, initializer=_live_with, initargs=(os.getpid(),))
-    _current = Workers(executor, burst_gap, aside)
+    _current = Workers(executor, burst_gap, aside, count)
     return _current
 
 

@@ -25,6 +25,7 @@ from aftershock.pipeline.keys import typed
 from aftershock.pipeline.parts import write_part, write_rows
 from aftershock.pipeline.prepare import MANIFEST
 from aftershock.pipeline.quick_beam import beam
+from aftershock.pipeline.shared_work import SharedWork
 from aftershock.schemas.columns import TIMESTAMP, Table
 from aftershock.schemas.tables import TABLES
 
@@ -77,15 +78,19 @@ class WriteTables(beam.PTransform):  # type: ignore[misc]
         """PCollection[RecordBatch] to the paths of the parts."""
         cut = typed(batches | "CutByMonth" >> beam.FlatMap(shards_of).with_output_types(Sharded), Sharded)
         return (
-            cut | "GroupPart" >> beam.GroupByKey() | "WritePart" >> beam.Map(_write_shard, self._staging, self._format)
+            cut
+            | "GroupPart" >> beam.GroupByKey()
+            | "WritePart" >> beam.ParDo(SharedWork(_write_shard, self._staging, self._format))
         )
 
 
-def _write_shard(keyed: tuple[tuple[str, str], Iterable[pa.RecordBatch]], staging: str, table_format: str) -> str:
+def _write_shard(
+    keyed: tuple[tuple[str, str], Iterable[pa.RecordBatch]], staging: str, table_format: str
+) -> Iterator[str]:
     (name, shard), batches = keyed
     path = os.path.join(staging, name, f"{shard}.{uuid.uuid4().hex}")
     write_rows(TABLES[name], batches, path, table_format)
-    return path
+    yield path
 
 
 def write_empty_parts(staging: Path, table_format: str) -> None:

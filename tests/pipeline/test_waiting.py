@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aftershock.parsers.transit import lean_batch, rows_of
-from aftershock.pipeline import parts, run, waiting
+from aftershock.pipeline import parts, run, waiting, workers
 from aftershock.pipeline.write import as_shards, shards_of
 from aftershock.schemas.sessions import Retry, Session
 from aftershock.schemas.tables import TABLES
@@ -125,3 +126,24 @@ def test_a_run_gives_the_same_bytes_for_any_number_of_partitions(
         monkeypatch.setattr(parts, "_SORTED_AT_ONCE", number)
         run_job(table, SLURM, out=tmp_path / str(number))
         assert digests(tmp_path / str(number)) == expected
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other processes elsewhere")
+def test_a_run_gives_the_same_bytes_whoever_works_on_its_partitions(
+    run_job: RunJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "accounting.psv"
+    write_table(table, 1200, steps=False)
+    run_job(table, SLURM, out=tmp_path / "alone")
+    given = []
+    submit = workers.Workers.submit
+    monkeypatch.setattr(run, "partitions_for", lambda *_: 5)
+    monkeypatch.setattr(waiting, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(workers.Workers, "submit", lambda self, *args: given.append(args[1]) or submit(self, *args))
+    workers.start_workers(0, 1, str(tmp_path / "aside"))
+    try:
+        run_job(table, SLURM, out=tmp_path / "shared")
+    finally:
+        workers.stop_workers()
+    assert {work.__name__ for work in given} == {"_build_partition", "_link_partition", "_write_shard"}
+    assert digests(tmp_path / "shared") == digests(tmp_path / "alone")
