@@ -20,7 +20,9 @@ from aftershock.pipeline.attempts import US
 from aftershock.pipeline.changes import mark_planned
 from aftershock.pipeline.exclusion_evidence import Evidence
 from aftershock.pipeline.exclusion_rules import ExclusionRules
-from aftershock.pipeline.keys import Partition, partition_of, partitioned, typed
+from aftershock.pipeline.keys import Partition
+from aftershock.pipeline.meeting import together
+from aftershock.pipeline.outputs import typed
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.retry_rules import RetryRules
 from aftershock.pipeline.roster import Roster, complements
@@ -35,25 +37,6 @@ from aftershock.schemas.incidents import Finding
 from aftershock.schemas.sessions import Exclusion, Session
 from aftershock.schemas.topology import Coverage, Host
 
-# The output of a step with rows that have to meet.
-GATHERED: Final = "gathered"
-
-# What placements and complements are made of; the other columns of a session stay behind.
-_OF_PLACEMENT: Final = frozenset(
-    {
-        "session_id",
-        "cluster",
-        "scheduler",
-        "user",
-        "partition",
-        "hosts",
-        "submit_time",
-        "start_time",
-        "end_time",
-        "designated_hosts",
-        "time_basis",
-    }
-)
 # How far from a session a fault may lie that has to do with it: more than any rule about teardown asks for.
 _NEAR: Final = 3600 * US
 
@@ -65,25 +48,6 @@ class GatherRules:
     hosts: tuple[str, ...] = ()
     chains: RetryRules = field(default_factory=RetryRules)
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
-
-
-def together(rows: Iterable[Row]) -> Iterator[Partition]:
-    """Rows under the one key where all meet."""
-    return partitioned(rows, lambda row: "", 1)
-
-
-def placements_in(batch: pa.RecordBatch) -> Partition | None:
-    """The sessions of a batch that ran on several hosts, or named those that they might have."""
-    several = pc.greater(pc.list_value_length(batch.column("hosts")), 1)
-    named = pc.greater(pc.list_value_length(batch.column("designated_hosts")), 0)
-    found = batch.filter(pc.or_kleene(pc.fill_null(several, False), pc.fill_null(named, False)))
-    if not found.num_rows:
-        return None
-    columns = [
-        found.column(name) if name in _OF_PLACEMENT else pa.nulls(found.num_rows, found.schema.field(name).type)
-        for name in found.schema.names
-    ]
-    return partition_of("", 1), pa.RecordBatch.from_arrays(columns, schema=found.schema)
 
 
 class GatherCluster(beam.PTransform):  # type: ignore[misc]

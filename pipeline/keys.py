@@ -5,14 +5,13 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from aftershock.parsers.transit import lean_batch
-from aftershock.pipeline.quick_beam import beam
 from aftershock.schemas.columns import Row
 
 BYTES_PER_PARTITION: Final = 512 << 20
@@ -27,23 +26,6 @@ DONE: Final = "done"
 
 Partition = tuple[int, pa.RecordBatch]
 RowT = TypeVar("RowT", bound=Row)
-
-
-def typed(collection: Any, kind: Any) -> Any:
-    """A collection with the type of its elements, by which Beam takes their coder.
-
-    The runs do without Beam's check of types, and with it goes what steps declare: batches would travel as whatever
-    pickle makes of them.
-    """
-    collection.element_type = beam.typehints.native_type_compatibility.convert_to_beam_type(kind)
-    return collection
-
-
-def typed_outputs(outputs: Any, *tags: str) -> Any:
-    """The outputs of a step that has several, with their types: rows that are done are batches, others partitions."""
-    for tag in tags:
-        typed(outputs[tag], pa.RecordBatch if tag == DONE else Partition)
-    return outputs
 
 
 def partitions_for(total_bytes: int, each: int = BYTES_PER_PARTITION) -> int:

@@ -7,6 +7,7 @@ rows are ordered by first: how it was cut, and in which batches its rows came, c
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 from aftershock.pipeline.waiting import opened, row_count, stored, whole
 from aftershock.schemas.batches import as_written, own_buffers
 from aftershock.schemas.columns import Table
+from aftershock.schemas.tables import TABLES
 from aftershock.schemas.training import TrainingStep
 
 _DENSE: Final = TrainingStep.table.encode()
@@ -169,3 +171,13 @@ def _words(table: Table, given: Sequence[pa.RecordBatch]) -> dict[str, list[str]
         for name in found.keys() & set(batch.schema.names):
             found[name].update(word for word in pc.unique(batch.column(name)).to_pylist() if word is not None)
     return {name: sorted(words) for name, words in found.items()}
+
+
+def write_shard(
+    keyed: tuple[tuple[str, str], Iterable[pa.RecordBatch]], staging: str, table_format: str
+) -> Iterator[str]:
+    """Write all rows of one part under ``staging``; a bundle that is run twice writes two files. Gives the path."""
+    (name, shard), batches = keyed
+    path = os.path.join(staging, name, f"{shard}.{uuid.uuid4().hex}")
+    write_rows(TABLES[name], batches, path, table_format)
+    yield path

@@ -15,7 +15,7 @@ from aftershock.parsers.source import SourceFile
 from aftershock.parsers.transit import is_found, pack, pack_source
 from aftershock.pipeline import tally
 from aftershock.pipeline.chunks import read_chunk
-from aftershock.pipeline.keys import typed
+from aftershock.pipeline.outputs import typed
 from aftershock.pipeline.plan import CHUNK_BYTES, Chunk, chunks_of
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.waiting import waiting

@@ -13,11 +13,14 @@ import pyarrow as pa
 from aftershock.parsers.redact import redact
 from aftershock.pipeline import step_files
 from aftershock.pipeline.engine import beam_options
-from aftershock.pipeline.entities import LINEAGES, BuildSessions, LinkRetries, MergeOccurrences
-from aftershock.pipeline.gather import GATHERED, GatherCluster, GatherRules
-from aftershock.pipeline.keys import BYTES_PER_JOB_PARTITION, BYTES_PER_LINEAGE_PARTITION, DONE, partitions_for, typed
+from aftershock.pipeline.entities import BuildSessions, LinkRetries, MergeOccurrences
+from aftershock.pipeline.gather import GatherCluster, GatherRules
+from aftershock.pipeline.job_work import LINEAGES
+from aftershock.pipeline.keys import BYTES_PER_JOB_PARTITION, BYTES_PER_LINEAGE_PARTITION, DONE, partitions_for
+from aftershock.pipeline.meeting import GATHERED
 from aftershock.pipeline.metrics.sources import metrics_among
 from aftershock.pipeline.options import RunOptions, machine_zone
+from aftershock.pipeline.outputs import typed
 from aftershock.pipeline.parts import read_part
 from aftershock.pipeline.prepare import BURST_GAP, Prepared
 from aftershock.pipeline.quick_beam import beam
@@ -116,7 +119,9 @@ def _run_pipeline(prepared: Prepared, staging: str) -> None:
             | "ReadRecords" >> ReadRecords(BURST_GAP, prepared.aside)
             | "SettleSources" >> SettleSources(rules)
         )
-        events = settled[EVENTS] | "MergeOccurrences" >> MergeOccurrences(BURST_GAP, config.exclusions, window)
+        events = settled[EVENTS] | "MergeOccurrences" >> MergeOccurrences(
+            BURST_GAP, config.exclusions, partitions, window
+        )
         sessions = settled[JOBS] | "BuildSessions" >> BuildSessions(
             SessionRules(gpus_per_host=config.cluster.gpus_per_host),
             config.exclusions,

@@ -15,7 +15,8 @@ from aftershock.parsers.settle import Settled, SourceRules, settle_source
 from aftershock.parsers.settle_sessions import are_alone, settle_sessions
 from aftershock.parsers.transit import Unpacked, is_found, table_name, unpack
 from aftershock.pipeline.config import Config
-from aftershock.pipeline.keys import DONE, job_keys, partitioned, partitioned_batches, typed_outputs
+from aftershock.pipeline.keys import DONE, job_keys, partitioned, partitioned_batches
+from aftershock.pipeline.outputs import typed_outputs
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.step_files import StepWriter
 from aftershock.pipeline.waiting import Opened, is_waiting, waiting

@@ -7,75 +7,58 @@ rest on itself. Where there are no workers, or where a partition is small enough
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
 from aftershock.pipeline.quick_beam import beam
 from aftershock.pipeline.waiting import is_waiting
+from aftershock.pipeline.work import Keyed, Sent, Tagged, Work, elsewhere, received
 from aftershock.pipeline.workers import current_workers
-from aftershock.schemas.batches import decode_batch, encode_batch
-
-Keyed: TypeAlias = tuple[Any, Iterable[pa.RecordBatch]]
-Work: TypeAlias = Callable[..., Iterator[Any]]
-"""From a key with its batches, and further arguments, to outputs, some of them tagged. It can be pickled."""
-
-# An output as it comes back from another process: tag, key (none for a batch without one), and the batch as bytes or
-# another value.
-_Sent: TypeAlias = tuple[str | None, tuple[Any, ...], Any]
+from aftershock.schemas.batches import encode_batch
 
 
 class SharedWork(beam.DoFn):  # type: ignore[misc]
-    """Does some work on each element, in this process or in another one."""
+    """Does some work on each element, in this process or in another one.
 
-    def __init__(self, work: Work, *rest: Any) -> None:
+    share_from: rows from which a partition that is in memory is given away too; without it only what waits on disk is.
+    """
+
+    def __init__(self, work: Work, *rest: Any, share_from: int | None = None) -> None:
         self._work = work
         self._rest = rest
+        self._share_from = share_from
 
     def start_bundle(self) -> None:
         """Begin a bundle with nothing given away."""
         self._workers = current_workers()
-        self._away: deque[Future[list[_Sent]]] = deque()
+        self._away: deque[Future[list[Sent]]] = deque()
 
     def process(self, keyed: Keyed) -> Iterator[Any]:
         """Give a partition away, or work on it."""
         key, batches = keyed[0], list(keyed[1])
-        if self._workers is not None and any(map(is_waiting, batches)) and len(self._away) < self._workers.count:
+        if self._workers is not None and len(self._away) < self._workers.count and self._is_worth_it(batches):
             sent = [encode_batch(batch) for batch in batches]
-            self._away.append(self._workers.submit(_elsewhere, self._work, key, sent, self._rest))
+            self._away.append(self._workers.submit(elsewhere, self._work, key, sent, self._rest))
             return
-        yield from self._work((key, batches), *self._rest)
+        for output in self._work((key, batches), *self._rest):
+            yield beam.pvalue.TaggedOutput(*output) if isinstance(output, Tagged) else output
         while self._away and self._away[0].done():
-            yield from map(_received, self._away.popleft().result())
+            for output in map(received, self._away.popleft().result()):
+                yield beam.pvalue.TaggedOutput(*output) if isinstance(output, Tagged) else output
 
     def finish_bundle(self) -> Iterator[Any]:
         """Wait for what was given away."""
         window = beam.transforms.window.GlobalWindow()
         while self._away:
-            for output in map(_received, self._away.popleft().result()):
-                tagged = isinstance(output, beam.pvalue.TaggedOutput)
-                value = output.value if tagged else output
+            for output in map(received, self._away.popleft().result()):
+                value = output.value if isinstance(output, Tagged) else output
                 there = beam.utils.windowed_value.WindowedValue(value, window.max_timestamp(), [window])
-                yield beam.pvalue.TaggedOutput(output.tag, there) if tagged else there
+                yield beam.pvalue.TaggedOutput(output.tag, there) if isinstance(output, Tagged) else there
 
-
-def _elsewhere(work: Work, key: Any, sent: list[bytes], rest: tuple[Any, ...]) -> list[_Sent]:
-    """In another process: the same work, with the same way to ask for memory (see :mod:`aftershock.pipeline.run`)."""
-    pa.set_memory_pool(pa.system_memory_pool())
-    return [_as_sent(output) for output in work((key, [decode_batch(batch) for batch in sent]), *rest)]
-
-
-def _as_sent(output: Any) -> _Sent:
-    tagged = isinstance(output, beam.pvalue.TaggedOutput)
-    tag, value = (output.tag, output.value) if tagged else (None, output)
-    key, last = (value[:-1], value[-1]) if isinstance(value, tuple) else ((), value)
-    return tag, key, encode_batch(last) if isinstance(last, pa.RecordBatch) else last
-
-
-def _received(sent: _Sent) -> Any:
-    tag, key, last = sent
-    last = decode_batch(last) if isinstance(last, bytes) else last
-    value = (*key, last) if key else last
-    return value if tag is None else beam.pvalue.TaggedOutput(tag, value)
+    def _is_worth_it(self, batches: Sequence[pa.RecordBatch]) -> bool:
+        if any(map(is_waiting, batches)):
+            return True
+        return self._share_from is not None and sum(batch.num_rows for batch in batches) >= self._share_from

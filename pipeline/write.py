@@ -12,58 +12,26 @@ import os
 import shutil
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from aftershock.parsers.transit import table_name
-from aftershock.pipeline.keys import typed
-from aftershock.pipeline.parts import write_part, write_rows
+from aftershock.pipeline.outputs import typed
+from aftershock.pipeline.parts import write_part, write_shard
 from aftershock.pipeline.prepare import MANIFEST
 from aftershock.pipeline.quick_beam import beam
+from aftershock.pipeline.shards import Sharded, shards_of
 from aftershock.pipeline.shared_work import SharedWork
-from aftershock.schemas.columns import TIMESTAMP, Table
+from aftershock.schemas.columns import Table
 from aftershock.schemas.tables import TABLES
-
-# In the metadata of a batch that is cut already.
-_SHARD: Final = b"shard"
 
 FORMATS: Final = ("parquet", "arrow")
 
 # The folder in the staging folder with a part without rows for each table.
 _EMPTY: Final = "@empty"
-
-Sharded = tuple[tuple[str, str], pa.RecordBatch]
-
-
-def shards_of(batch: pa.RecordBatch) -> Iterator[Sharded]:
-    """A batch cut by the month of its rows: ((table, shard), rows)."""
-    if (named := (batch.schema.metadata or {}).get(_SHARD)) is not None:
-        yield (table_name(batch), named.decode()), batch
-        return
-    table = TABLES[table_name(batch)]
-    column = next((name for name in table.order if table.schema.field(name).type == TIMESTAMP), None)
-    if column is None:
-        yield (table.name, "all"), batch
-        return
-    months = batch.column(column).to_numpy(zero_copy_only=False).astype("datetime64[M]")
-    for month in np.unique(months):
-        # An unknown time is equal to nothing, itself included.
-        chosen = np.isnat(months) if np.isnat(month) else months == month
-        name = "unknown" if np.isnat(month) else str(month)
-        yield (table.name, name), batch if chosen.all() else batch.filter(pa.array(chosen))
-
-
-def as_shards(batches: Iterable[pa.RecordBatch]) -> Iterator[Sharded]:
-    """Batches cut by month that say so themselves, to wait for the others of their month."""
-    for batch in batches:
-        for (table, shard), rows in shards_of(batch):
-            metadata = {**(rows.schema.metadata or {}), _SHARD: shard}
-            yield (table, shard), rows.replace_schema_metadata(metadata)
 
 
 class WriteTables(beam.PTransform):  # type: ignore[misc]
@@ -80,17 +48,8 @@ class WriteTables(beam.PTransform):  # type: ignore[misc]
         return (
             cut
             | "GroupPart" >> beam.GroupByKey()
-            | "WritePart" >> beam.ParDo(SharedWork(_write_shard, self._staging, self._format))
+            | "WritePart" >> beam.ParDo(SharedWork(write_shard, self._staging, self._format))
         )
-
-
-def _write_shard(
-    keyed: tuple[tuple[str, str], Iterable[pa.RecordBatch]], staging: str, table_format: str
-) -> Iterator[str]:
-    (name, shard), batches = keyed
-    path = os.path.join(staging, name, f"{shard}.{uuid.uuid4().hex}")
-    write_rows(TABLES[name], batches, path, table_format)
-    yield path
 
 
 def write_empty_parts(staging: Path, table_format: str) -> None:

@@ -13,8 +13,8 @@ from aftershock.parsers.prometheus.columns import NAME, SeriesBatch
 from aftershock.parsers.transit import lean_batch, lean_schema
 from aftershock.pipeline.metrics.gathered import Known
 from aftershock.pipeline.parts import PartWriter, part_table
+from aftershock.pipeline.shards import shards_of
 from aftershock.pipeline.training.staged import Staged
-from aftershock.pipeline.write import shards_of
 from aftershock.schemas.metrics import Series
 from aftershock.schemas.tables import TABLES
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from aftershock.parsers.transit import lean_schema
 from aftershock.pipeline.parts import PartWriter, part_table, read_part, write_part, write_rows
+from aftershock.pipeline.shards import shards_of
 from aftershock.pipeline.step_files import StepFile, step_files
-from aftershock.pipeline.write import shards_of
 from aftershock.schemas.tables import TABLES
 
 # A part in the making.

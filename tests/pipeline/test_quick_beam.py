@@ -64,3 +64,11 @@ def test_stages_do_not_wait_for_their_sampler() -> None:
     from apache_beam.runners.worker.statesampler import StateSampler
 
     assert inspect.signature(StateSampler.__init__).parameters["sampling_period_ms"].default <= 5
+
+
+def test_work_on_partitions_needs_no_beam() -> None:
+    """Workers do it, and would wait for the import."""
+    modules = ("chunks", "host_work", "job_work", "lineage_work", "parts", "work")
+    names = ", ".join(f"aftershock.pipeline.{module}" for module in modules)
+    code = f"import sys, {names}; print('apache_beam' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "False\n"

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aftershock.parsers.transit import lean_batch, rows_of
-from aftershock.pipeline import parts, run, waiting, workers
-from aftershock.pipeline.write import as_shards, shards_of
+from aftershock.pipeline import entities, parts, run, waiting, workers
+from aftershock.pipeline.shards import as_shards, shards_of
 from aftershock.schemas.sessions import Retry, Session
 from aftershock.schemas.tables import TABLES
 from benchmarks.sacct_rows import write_table
@@ -134,16 +134,20 @@ def test_a_run_gives_the_same_bytes_whoever_works_on_its_partitions(
 ) -> None:
     table = tmp_path / "accounting.psv"
     write_table(table, 1200, steps=False)
-    run_job(table, SLURM, out=tmp_path / "alone")
+    log = tmp_path / "kern.log"
+    line = "2026-03-01T10:20:30Z gpu%03d kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+    log.write_text("".join(line % number for number in range(40)))
+    run_job(table, log, SLURM, out=tmp_path / "alone")
     given = []
     submit = workers.Workers.submit
     monkeypatch.setattr(run, "partitions_for", lambda *_: 5)
     monkeypatch.setattr(waiting, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(entities, "MANY_ROWS", 1)
     monkeypatch.setattr(workers.Workers, "submit", lambda self, *args: given.append(args[1]) or submit(self, *args))
     workers.start_workers(0, 1, str(tmp_path / "aside"))
     try:
-        run_job(table, SLURM, out=tmp_path / "shared")
+        run_job(table, log, SLURM, out=tmp_path / "shared")
     finally:
         workers.stop_workers()
-    assert {work.__name__ for work in given} == {"_build_partition", "_link_partition", "_write_shard"}
+    assert {work.__name__ for work in given} == {"build_partition", "link_partition", "merge_partition", "write_shard"}
     assert digests(tmp_path / "shared") == digests(tmp_path / "alone")
