@@ -17,8 +17,8 @@ from aftershock.pipeline.sessions import SessionRules
 from aftershock.pipeline.shared_work import SharedWork
 from aftershock.pipeline.window import Window
 
-# Rows of a partition of hosts for which it is given to another process.
-MANY_ROWS: Final = 1000
+# Rows of a partition of hosts for which it is given to another process. Of fewer the way there and back costs more.
+MANY_ROWS: Final = 20_000
 
 
 class MergeOccurrences(beam.PTransform):  # type: ignore[misc]
