@@ -1,12 +1,13 @@
 """Samples in windows: for each pair of a series and a span of time the samples in it, and what they add up to.
 
-All pairs are found at once. Samples stand series by series in the order of time, so that (series, time) is one sorted
-key: two binary searches for each pair, and sums, extremes and medians of the slices between.
+Samples stand series by series in the order of time: two binary searches for each pair, all pairs of a series at once,
+and sums, extremes and medians of all slices together.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -32,16 +33,19 @@ class Grid:
 
     def slices(self, series: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
         """For each pair of a series and a span [first, last): where its samples begin and end."""
-        if not len(self.times):
-            nothing = np.zeros(len(series), np.int64)
-            return nothing, nothing
-        zero = int(self.times.min())
-        width = int(self.times.max()) - zero + 2
-        number = np.repeat(np.arange(len(self.begins) - 1, dtype=np.int64), np.diff(self.begins))
-        key = number * width + (self.times - zero)
-        base = series * width
-        low = np.searchsorted(key, base + np.clip(first - zero, 0, width - 1))
-        high = np.searchsorted(key, base + np.clip(last - zero, 0, width - 1))
+        low, high = np.zeros(len(series), np.int64), np.zeros(len(series), np.int64)
+        order = np.argsort(series, kind="stable") if (np.diff(series) < 0).any() else None
+        first, last = (first, last) if order is None else (first[order], last[order])
+        numbers = series if order is None else series[order]
+        cuts = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1))
+        for begin, end in pairwise(cuts.tolist()):
+            number = int(numbers[begin])
+            start, stop = int(self.begins[number]), int(self.begins[number + 1])
+            own = self.times[start:stop]
+            low[begin:end] = own.searchsorted(first[begin:end]) + start
+            high[begin:end] = own.searchsorted(last[begin:end]) + start
+        if order is not None:
+            low[order], high[order] = low.copy(), high.copy()
         return low, np.maximum(low, high)
 
 
@@ -62,14 +66,14 @@ def summarise(grid: Grid, begin: Ints, end: Ints) -> Summary:
     mean, low, high = (np.full(len(begin), np.nan) for _ in range(3))
     if not some.any():
         return Summary(count, mean, low, high)
-    # Around the mean of all, sums of millions of samples keep their last digits.
-    centre = float(grid.values.mean())
-    sums = np.concatenate(([0.0], np.cumsum(grid.values - centre)))
-    mean[some] = (sums[end[some]] - sums[begin[some]]) / count[some] + centre
     edges = np.column_stack((begin[some], end[some])).ravel()
-    padded = np.concatenate((grid.values, [np.nan]))
-    low[some] = np.minimum.reduceat(padded, edges)[::2]
-    high[some] = np.maximum.reduceat(padded, edges)[::2]
+    values = grid.values
+    if int(edges.max()) == len(values):
+        values = np.append(values, np.nan)
+    # What lies between two slices is reduced as well, and left out.
+    mean[some] = np.add.reduceat(values, edges)[::2] / count[some]
+    low[some] = np.minimum.reduceat(values, edges)[::2]
+    high[some] = np.maximum.reduceat(values, edges)[::2]
     return Summary(count, mean, low, high)
 
 
