@@ -30,6 +30,8 @@ _PEERS: Final = 4
 _CHUNK: Final = 4096
 # More deviations than this are no more certain.
 _MOST: Final = 1e4
+# Where nothing came for so long nobody was watched, in seconds: it is no gap in what is watched.
+_DARK_S: Final = 86_400
 # So many of the series of a host must end at once to say something.
 _ENDED: Final = 0.05
 
@@ -67,6 +69,7 @@ class Scorer:
         self._block = max(1, self._baseline // 4)
         self._least = max(10, self._baseline // 4)
         self._alive = self._counted_alive()
+        self._dark = self._dark_times()
 
     def watched(self) -> dict[str, tuple[int, int]]:
         """From the first cell of each host to the end of all metrics: a host that is gone is still expected."""
@@ -90,11 +93,27 @@ class Scorer:
         """The candidates of all segments, and which cells were judged."""
         size = max(1, _CHUNK // self._block) * self._block
         for segment in segments:
-            at = segment.first
-            while at < segment.end:
-                until = min(segment.end, (at // size + 1) * size)
-                yield from self._chunk(segment, at, until)
-                at = until
+            for first, end in self._seen(segment.first, segment.end):
+                at = first
+                while at < end:
+                    until = min(end, (at // size + 1) * size)
+                    yield from self._chunk(segment, at, until)
+                    at = until
+
+    def _dark_times(self) -> list[tuple[int, int]]:
+        """Cells in which nothing at all came for a long time: between two histories nobody was watched."""
+        some = self.first + np.flatnonzero(self._alive)
+        longest = _DARK_S * 1000 // self.step_ms
+        return [(int(some[at]) + 1, int(some[at + 1])) for at in np.flatnonzero(np.diff(some) > longest).tolist()]
+
+    def _seen(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """The parts of [first, end) that are not dark."""
+        for low, high in self._dark:
+            if first < min(low, end):
+                yield first, min(low, end)
+            first = max(first, min(high, end))
+        if first < end:
+            yield first, end
 
     def _chunk(self, segment: Segment, at: int, until: int) -> Iterator[Candidates | Looked]:
         """Cells [at, until) of a segment, with what lies before them in it."""

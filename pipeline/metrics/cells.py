@@ -1,7 +1,7 @@
-"""Numbers over all time on a fixed grid: one cell for each step of time, one flat array for each key.
+"""Numbers over all time on a fixed grid: one cell for each step of time, pages of cells for each key.
 
-What is held is bounded: where there are too many cells the step doubles, and neighbours become one. The result does not
-hang on the order in which numbers come.
+What is held is bounded: where there are too many cells the step doubles, and neighbours become one. Time in which there
+is nothing costs nothing. The result does not hang on the order in which numbers come.
 """
 
 from __future__ import annotations
@@ -17,13 +17,10 @@ from aftershock.pipeline.metrics.window_join import Floats, Ints
 # Cells that are held at once, of eight bytes each.
 MOST_CELLS: Final = 1 << 27
 
+# Cells of a page.
+_PAGE: Final = 1024
+
 Key = tuple[str, ...]
-
-
-@dataclass
-class _Row:
-    first: int
-    values: Floats
 
 
 def _sum(one: Floats, other: Floats) -> Floats:
@@ -46,7 +43,7 @@ class Cells:
     how: str
     step_ms: int
     most: int = MOST_CELLS
-    _rows: dict[Key, _Row] = field(default_factory=dict)
+    _rows: dict[Key, dict[int, Floats]] = field(default_factory=dict)
     _held: int = 0
 
     def put(self, key: Key, times: Ints, values: Floats) -> None:
@@ -61,6 +58,11 @@ class Cells:
         """What was counted between times, which follow each other: evenly over the cells in between."""
         if not len(begin):
             return
+        apart = np.flatnonzero(begin[1:] - end[:-1] > _PAGE * self.step_ms) + 1
+        for part in np.split(np.arange(len(begin)), apart):
+            self._spread(key, begin[part], end[part], by[part])
+
+    def _spread(self, key: Key, begin: Ints, end: Ints, by: Floats) -> None:
         first, last = int(begin[0]) // self.step_ms, -(-int(end[-1]) // self.step_ms)
         edges = np.arange(first, last + 1) * self.step_ms
         # Between two spans nothing is counted, and nothing is known.
@@ -73,41 +75,34 @@ class Cells:
         self._merge(key, np.arange(first, last)[seen], amount[seen])
 
     def _merge(self, key: Key, cells: Ints, values: Floats) -> None:
-        if not len(cells):
-            return
-        row = self._room(key, int(cells[0]), int(cells[-1]) + 1)
-        at = cells - row.first
-        row.values[at] = _MERGE[self.how](row.values[at], values)
-        while self._held > self.most and self.step_ms < 1 << 40:
+        pages = self._rows.setdefault(key, {})
+        place = cells // _PAGE
+        cuts = np.flatnonzero(np.diff(place)) + 1
+        for own in np.split(np.arange(len(cells)), cuts):
+            if len(own):
+                self._put(pages, int(place[own[0]]), cells[own] % _PAGE, values[own])
+        # A key has a page at least, however long the step.
+        while self._held > max(self.most, _PAGE * len(self._rows)) and self.step_ms < 1 << 40:
             self._coarsen()
 
-    def _room(self, key: Key, first: int, end: int) -> _Row:
-        row = self._rows.get(key)
-        if row is None:
-            row = self._rows[key] = _Row(first, np.full(end - first, np.nan))
-            self._held += end - first
-            return row
-        old_end = row.first + len(row.values)
-        if first >= row.first and end <= old_end:
-            return row
-        # Room for a half more at the side that grows, so that many small pieces are no square.
-        new_first = row.first if first >= row.first else first - len(row.values) // 2
-        new_end = old_end if end <= old_end else end + len(row.values) // 2
-        values = np.full(new_end - new_first, np.nan)
-        values[row.first - new_first : old_end - new_first] = row.values
-        self._held += len(values) - len(row.values)
-        row.first, row.values = new_first, values
-        return row
+    def _put(self, pages: dict[int, Floats], number: int, at: Ints, values: Floats) -> None:
+        page = pages.get(number)
+        if page is None:
+            page = pages[number] = np.full(_PAGE, np.nan)
+            self._held += _PAGE
+        page[at] = _MERGE[self.how](page[at], values)
 
     def _coarsen(self) -> None:
         self.step_ms *= 2
         self._held = 0
-        for row in self._rows.values():
-            first, end = row.first // 2, -(-(row.first + len(row.values)) // 2)
-            padded = np.full(2 * (end - first), np.nan)
-            padded[row.first - 2 * first :][: len(row.values)] = row.values
-            row.first, row.values = first, _MERGE[self.how](padded[0::2], padded[1::2])
-            self._held += len(row.values)
+        half = _PAGE // 2
+        for key, pages in self._rows.items():
+            wider: dict[int, Floats] = {}
+            for number, page in pages.items():
+                target = wider.setdefault(number // 2, np.full(_PAGE, np.nan))
+                target[number % 2 * half :][:half] = _MERGE[self.how](page[0::2], page[1::2])
+            self._rows[key] = wider
+            self._held += _PAGE * len(wider)
 
     def coarsen_to(self, step_ms: int) -> None:
         """Make the step as long as another's, which is this one's times a power of two."""
@@ -120,20 +115,23 @@ class Cells:
 
     def span(self) -> tuple[int, int]:
         """First cell that has a number, and the one behind the last; (0, 0) if there is none."""
-        firsts, ends = [], []
-        for row in self._rows.values():
-            some = np.flatnonzero(~np.isnan(row.values))
-            if len(some):
-                firsts.append(row.first + int(some[0]))
-                ends.append(row.first + int(some[-1]) + 1)
+        firsts: list[int] = []
+        ends: list[int] = []
+        for pages in self._rows.values():
+            # A page is made for a number, so that the outer ones have some.
+            for number, found in ((min(pages), firsts), (max(pages), ends)) if pages else ():
+                some = np.flatnonzero(~np.isnan(pages[number]))
+                found.append(number * _PAGE + int(some[0] if found is firsts else some[-1] + 1))
         return (min(firsts), max(ends)) if ends else (0, 0)
 
     def values(self, key: Key, first: int, end: int) -> Floats:
         """The numbers of a key in cells [first, end); not a number where there is none."""
         out = np.full(end - first, np.nan)
-        row = self._rows.get(key)
-        if row is not None:
-            low, high = max(first, row.first), min(end, row.first + len(row.values))
-            if low < high:
-                out[low - first : high - first] = row.values[low - row.first : high - row.first]
+        pages = self._rows.get(key, {})
+        for number in range(first // _PAGE, -(-end // _PAGE)) if end - first <= _PAGE * len(pages) else sorted(pages):
+            page = pages.get(number)
+            if page is not None:
+                low, high = max(first, number * _PAGE), min(end, (number + 1) * _PAGE)
+                if low < high:
+                    out[low - first : high - first] = page[low - number * _PAGE : high - number * _PAGE]
         return out

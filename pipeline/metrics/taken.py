@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
+
+import numpy as np
 
 from aftershock.parsers.formats import Refused
 from aftershock.parsers.prometheus.columns import Labels, SeriesBatch
@@ -24,7 +27,10 @@ from aftershock.pipeline.metrics.storage_cells import StorageCells
 from aftershock.schemas.provenance import Reject
 
 # Where neither the configuration nor anything else says how often is scraped.
-_SCRAPE_S = 30.0
+_SCRAPE_S: Final = 30.0
+# 2000 and 2200, in milliseconds.
+_FIRST_MS: Final = 946_684_800_000
+_END_MS: Final = 7_258_118_400_000
 
 
 class Taken:
@@ -60,10 +66,13 @@ class Taken:
     ) -> None:
         """Read a source. ``windows``, ``all_time``: for which of the two it is read."""
         note = self.notes.setdefault(source, Note())
-        for item in items:
-            if isinstance(item, Refused):
-                self.rejects.append(reject_of(source, name, item))
+        impossible = 0
+        for read in items:
+            if isinstance(read, Refused):
+                self.rejects.append(reject_of(source, name, read))
                 continue
+            item, left_out = possible(read)
+            impossible += left_out
             known = [
                 self._known(labels, int(item.times[item.begins[at]]) if item.begins[at] < len(item.times) else 0)
                 for at, labels in enumerate(item.labels)
@@ -77,6 +86,9 @@ class Taken:
                 self.storage.take(item, known)
                 self.signals.take(item, known)
         note.settle()
+        if impossible and windows:
+            reason = f"{name}: {impossible} samples of times that cannot be (before 2000 or after 2200) are left out"
+            self.rejects.append(reject_of(source, name, Refused(0, 0, f"{reason}: seconds for milliseconds?")))
 
     def _known(self, labels: Labels, time: int) -> Known:
         is_new = labels not in self.gathered.of_labels
@@ -98,6 +110,17 @@ class Taken:
         one_name = {address: min(names) for address, names in self._names.items() if len(names) == 1}
         other = any(self._hosts_at[address] - {self._subjects.host_of(name)} for address, name in one_name.items())
         return one_name if other else {}
+
+
+def possible(batch: SeriesBatch) -> tuple[SeriesBatch, int]:
+    """The samples whose times can be, and how many others there are: a clock that is wrong by years says nothing."""
+    times = batch.times
+    if not len(times) or (int(times.min()) >= _FIRST_MS and int(times.max()) < _END_MS):
+        return batch, 0
+    keep = (times >= _FIRST_MS) & (times < _END_MS)
+    begins = np.concatenate((np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)))[batch.begins]
+    kept = SeriesBatch(batch.labels, begins, times[keep], batch.values[keep], batch.resampled)
+    return kept, len(times) - len(kept.times)
 
 
 def wanted_of(asked: Sequence[Asked], rules: WindowRules) -> dict[str, Spans]:

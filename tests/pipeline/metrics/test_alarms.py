@@ -253,3 +253,14 @@ def test_segments_cover_each_host_once() -> None:
     assert Segment(("y",), 25, 40) in found
     assert all(not one.works for one in found if one.first in (0, 5, 20))
     assert segments_of([], {"x": (0, 40)}, step) == [Segment(("x",), 0, 40)]
+
+
+def test_between_two_histories_nobody_was_watched() -> None:
+    cells = signals(changed(ILL, range(900, 940)))
+    late = 4000 * 86_400 * SECOND
+    again = batch({labels(TEMP, instance="gpu003:9100"): [(late + at * STEP, 60.0) for at in range(100)]})
+    cells.take(again, [known_of(own, SUBJECTS) for own in again.labels])
+    kept, judged = looked(cells)
+    assert [one.host for one in kept.episodes(RULES.least_score)] == ["gpu003"]
+    watched = sum(len(one.judged) for one in judged)
+    assert watched == len(HOSTS) * (N + 100)

@@ -31,12 +31,12 @@ def test_numbers_of_one_cell(how: str, expected: list[float]) -> None:
 
 
 _PIECES = st.lists(
-    st.lists(st.integers(0, 3000), min_size=1, max_size=5, unique=True).map(sorted), min_size=1, max_size=8
+    st.lists(st.integers(0, 300_000), min_size=1, max_size=5, unique=True).map(sorted), min_size=1, max_size=8
 )
 
 
-@given(_PIECES, st.sampled_from([ADD, LOW, HIGH]), st.integers(5, 100), st.randoms())
-def test_the_order_of_pieces_does_not_matter(pieces: list[list[int]], how: str, most: int, random: object) -> None:
+@given(_PIECES, st.sampled_from([ADD, LOW, HIGH]), st.integers(1, 30_000))
+def test_the_order_of_pieces_does_not_matter(pieces: list[list[int]], how: str, most: int) -> None:
     def filled(order: list[list[int]], most: int) -> Cells:
         cells = Cells(how, 10, most)
         for piece in order:
@@ -46,9 +46,29 @@ def test_the_order_of_pieces_does_not_matter(pieces: list[list[int]], how: str, 
     bounded, free = filled(pieces, most), filled(pieces[::-1], 1 << 20)
     free.coarsen_to(bounded.step_ms)
     assert bounded.step_ms == free.step_ms
-    np.testing.assert_array_equal(
-        bounded.values(("a",), 0, 3010 // bounded.step_ms + 1), free.values(("a",), 0, 3010 // bounded.step_ms + 1)
-    )
+    assert bounded._held <= max(most, 1024)
+    end = 300_010 // bounded.step_ms + 1
+    np.testing.assert_array_equal(bounded.values(("a",), 0, end), free.values(("a",), 0, end))
+    assert free.span() == bounded.span()
+    first, last = free.span()
+    assert np.flatnonzero(~np.isnan(free.values(("a",), 0, end)))[[0, -1]].tolist() == [first, last - 1]
+
+
+def test_a_time_far_away_costs_a_page_and_no_resolution() -> None:
+    cells = Cells(LOW, 30_000, most=1 << 14)
+    for time in (946_684_800_000, START, START + 40_000, START + 20 * 365 * 86_400_000):
+        cells.put(("a",), ints(time), floats(1.0))
+    cells.spread(("b",), ints(START, START + 10**12), ints(START + 1000, START + 10**12 + 1000), floats(1.0, 2.0))
+    assert cells.step_ms == 30_000
+    assert cells.values(("a",), START // 30_000, START // 30_000 + 2).tolist() == [1.0, 1.0]
+    assert cells.span() == (946_684_800_000 // 30_000, -(-(START + 10**12 + 1000) // 30_000))
+
+
+def test_very_many_keys_keep_their_step() -> None:
+    cells = Cells(LOW, 30_000, most=4096)
+    for key in range(100):
+        cells.put((str(key),), ints(START), floats(1.0))
+    assert cells.step_ms == 30_000
 
 
 def test_what_was_counted_is_spread_over_the_time_in_between() -> None:
