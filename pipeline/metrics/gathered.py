@@ -54,7 +54,7 @@ class Acquaintances:
 
     def __init__(self, subjects: Subjects) -> None:
         self._subjects = subjects
-        self._about: dict[tuple[Labels, int], Subject] = {}
+        self._about: dict[tuple[Labels, str, int], Subject] = {}
         self._kins: dict[Labels, str] = {}
 
     def of(self, labels: Labels, time: int = 0) -> Known:
@@ -71,8 +71,9 @@ class Acquaintances:
         )
 
     def _subject(self, labels: Labels, time: int) -> Subject:
-        # The name of the metric says nothing of it.
-        key = (tuple(pair for pair in labels if pair[0] != NAME), time)
+        # Of the name of the metric only the exporter matters.
+        name = next((value for name, value in labels if name == NAME), "")
+        key = (tuple(pair for pair in labels if pair[0] != NAME), name.partition("_")[0], time)
         found = self._about.get(key)
         if found is None:
             if len(self._about) >= _MOST_HELD:

@@ -26,6 +26,14 @@ UUID_LABELS: Final = ("UUID", "gpu_uuid", "uuid", "GPU_UUID", "gpuuuid")
 PCI_LABELS: Final = ("pci_bus_id", "pci_bus", "pci", "bus_id", "pci_address", "gpu_pci_bus_id")
 _INDEX_LABELS: Final = ("gpu_index", "gpu", "minor_number", "gpu_id", "GPU_I_ID", "index")
 _PORT: Final = re.compile(r":\d{1,5}\Z")
+_HEX: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+# Relabelling puts the model before it, or the number of a slice behind it.
+_UUID: Final = re.compile(rf"(?:GPU|MIG)-{_HEX}")
+_BARE_UUID: Final = re.compile(_HEX)
+# Exporters that print what nvidia-smi does leave out the word before the digits.
+_BARE_METRICS: Final = "nvidia_smi_"
+# Labels that name nothing but a GPU: of other makers as they write it.
+_OF_GPUS: Final = frozenset({"gpu_uuid", "GPU_UUID", "gpuuuid"})
 _PCI: Final = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?\Z")
 # An exporter in a cluster of Kubernetes calls its own pod a host.
 _POD: Final = re.compile(r"(?:exporter|all-smi|dcgm|telegraf|agent)(?:-[a-z0-9]{5,10})?-[a-z0-9]{5}\Z")
@@ -74,7 +82,7 @@ class Subjects:
         self._by_index: dict[tuple[str, int], list[Gpu]] = defaultdict(list)
         for gpu in gpus:
             if gpu.gpu_uuid:
-                self._by_uuid[gpu.gpu_uuid].append(gpu)
+                self._by_uuid[gpu.gpu_uuid.lower()].append(gpu)
             if gpu.host and gpu.pci:
                 self._by_pci[gpu.host, gpu.pci].append(gpu)
             if gpu.host and gpu.gpu_index is not None:
@@ -82,14 +90,14 @@ class Subjects:
 
     def of(self, labels: Mapping[str, str], time: int = 0) -> Subject:
         """Host and GPU of a series, which was seen at a time (microseconds)."""
-        uuid = next((labels[name] for name in UUID_LABELS if labels.get(name, "").startswith(("GPU-", "MIG-"))), None)
+        uuid = self._uuid(labels)
         pci = next((address for name in PCI_LABELS if (address := pci_of(labels.get(name, "")))), None)
         index = next((int(labels[name]) for name in _INDEX_LABELS if labels.get(name, "").isdecimal()), None)
         how = "uuid" if uuid else "pci" if pci else "index" if index is not None else None
         host = self._host(labels)
         slots: Sequence[Gpu] = ()
         if uuid:
-            slots = self._by_uuid.get(uuid, ())
+            slots = self._by_uuid.get(uuid.lower(), ())
             # A GPU may have stood in two hosts: the label tells which, if it names one of them.
             places = [gpu for gpu in slots if gpu.host == host] or [gpu for gpu in slots if _holds(gpu, time)] or slots
             host = next((gpu.host for gpu in places if gpu.host), host)
@@ -100,8 +108,27 @@ class Subjects:
             slots = self._by_index.get((host, index), ())
         return _subject(Subject(host, uuid, index, pci, how, host in self._known), slots)
 
+    def _uuid(self, labels: Mapping[str, str]) -> str | None:
+        """The UUID of a GPU as its driver writes it."""
+        for name in UUID_LABELS:
+            text = labels.get(name, "")
+            if not text:
+                continue
+            found = _UUID.search(text)
+            uuid = found[0] if found else text if text.startswith(("GPU-", "MIG-")) else None
+            if uuid is None and _BARE_UUID.fullmatch(text):
+                whole = f"GPU-{text.lower()}"
+                if whole.lower() in self._by_uuid or labels.get(NAME, "").startswith(_BARE_METRICS):
+                    uuid = whole
+                elif name in _OF_GPUS:
+                    uuid = text
+            if uuid:
+                known = self._by_uuid.get(uuid.lower())
+                return known[0].gpu_uuid if known else uuid
+        return None
+
     def _host(self, labels: Mapping[str, str]) -> str | None:
-        own = [self._names.of(_PORT.sub("", labels[name])) for name in HOST_LABELS if labels.get(name)]
+        own = [self._names.of(without_port(labels[name])) for name in HOST_LABELS if labels.get(name)]
         # A machine that was scraped has a name, but whoever it tells of may be another.
         named = self._names.of(self._named.get(address_of(labels)))
         scraped = [own.pop()] if labels.get("instance") and own else []
@@ -115,7 +142,12 @@ class Subjects:
 
 def address_of(labels: Mapping[str, str]) -> str:
     """The machine that was scraped, as whoever scraped it calls it; empty if the labels do not say."""
-    return _PORT.sub("", labels.get("instance", ""))
+    return without_port(labels.get("instance", ""))
+
+
+def without_port(address: str) -> str:
+    """A host or an address without the port behind it. Of an address with colons a port stands behind brackets."""
+    return address if address.count(":") > 1 and "]" not in address else _PORT.sub("", address)
 
 
 def named_by(labels: Mapping[str, str]) -> tuple[str, str] | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from aftershock.parsers.hosts import HostNames
+from aftershock.pipeline.metrics.gathered import known_of
 from aftershock.pipeline.metrics.identity import Subjects, named_by, pci_of
 from aftershock.schemas.topology import Gpu
 
 A, B = "GPU-aaaaaaaa-0000-0000-0000-000000000001", "GPU-bbbbbbbb-0000-0000-0000-000000000002"
+AMD = "72ff740f-0000-1000-804c-3b58bf67050e"
 SUBJECTS = Subjects(
     HostNames({"10.0.0.3": "gpu003"}),
     ["gpu001", "gpu002", "gpu003"],
@@ -51,6 +53,36 @@ def test_host_and_index(labels: dict[str, str], host: str | None, index: int | N
 def test_a_uuid_goes_before_a_host_that_nobody_knows(label: str) -> None:
     subject = SUBJECTS.of({label: A, "Hostname": "some-pod"})
     assert (subject.host, subject.gpu_index, subject.pci, subject.how) == ("gpu001", 0, "0000:1b:00.0", "uuid")
+
+
+@pytest.mark.parametrize(
+    ("labels", "uuid"),
+    [
+        # Exporters around nvidia-smi leave out the first word.
+        ({"__name__": "nvidia_smi_temperature_gpu", "uuid": A[4:]}, A),
+        ({"__name__": "nvidia_smi_temperature_gpu", "uuid": "0" + A[5:].upper()}, "GPU-0" + A[5:]),
+        ({"__name__": "DCGM_FI_DEV_GPU_TEMP", "UUID": "GPU-" + A[4:].upper()}, A),
+        # Relabelled together with the model, or with the number of a slice.
+        ({"gpuuuid": f"NVIDIA H100/{A}"}, A),
+        ({"gpuuuid": f"{A}/7"}, A),
+        # Of other makers, as they print it.
+        ({"__name__": "gpu_package_power", "gpu_uuid": AMD}, AMD),
+        # The id of a disk, of a machine, a model.
+        ({"__name__": "node_filesystem_info", "uuid": "683c6e09-3969-31a5-b7ca-cc88252b7fce"}, None),
+        ({"uuid": "GeForce GTX 1070"}, None),
+    ],
+)
+def test_a_uuid_in_other_forms(labels: dict[str, str], uuid: str | None) -> None:
+    assert SUBJECTS.of(labels).gpu_uuid == uuid
+    assert known_of(tuple(sorted(labels.items())), SUBJECTS).subject.gpu_uuid == uuid
+
+
+@pytest.mark.parametrize(
+    ("instance", "host"),
+    [("[2001:db8::17]:9100", "2001:db8::17"), ("2001:db8::17", "2001:db8::17"), ("10.20.0.17:9100", "10.20.0.17")],
+)
+def test_a_port_is_no_part_of_an_address(instance: str, host: str) -> None:
+    assert SUBJECTS.of({"instance": instance}).host == host
 
 
 def test_an_address_goes_before_an_index() -> None:
