@@ -30,7 +30,7 @@ _AMBIGUOUS: Final = frozenset({"lis", "srp", "lip", "tra", "чер", "led", "pro
 @lru_cache(maxsize=1024)
 def month_number(word: bytes) -> int | None:
     """1 to 12 for ``May``, ``Okt``, ``févr.`` or ``6月``; None if it is no month, or not the same one everywhere."""
-    name = word.decode("utf-8", "replace").lower().rstrip(".")
+    name = _text_of(word).lower().rstrip(".")
     if name[:-1].isascii() and name[:-1].isdigit():  # 6月, 6월
         number = int(name[:-1])
         return number if 1 <= number <= 12 else None
@@ -41,6 +41,14 @@ def month_number(word: bytes) -> int | None:
         # A plain word that is in no table is a word, not a month: programs print such lines too.
         return known
     return _month_elsewhere(name)
+
+
+def _text_of(word: bytes) -> str:
+    """A name in UTF-8, or in Latin-1 as hosts with an old locale write it (``M\\xe4r``)."""
+    try:
+        return word.decode("utf-8")
+    except UnicodeDecodeError:
+        return word.decode("latin-1")
 
 
 def _month_elsewhere(name: str) -> int | None:

@@ -225,6 +225,13 @@ def test_months_that_are_ambiguous_are_none() -> None:
     assert month_number("ตุลาคม".encode()) == 10
 
 
+@pytest.mark.parametrize(("name", "number"), [("Mär", 3), ("févr.", 2), ("août", 8), ("déc.", 12)])
+def test_months_in_latin_1(name: str, number: int) -> None:
+    assert month_number(name.encode("latin-1")) == month_number(name.encode()) == number
+    envelope = unwrap(f"{name} 07 01:39:28 n-1 kernel: x".encode("latin-1"))
+    assert (envelope.host, envelope.tag, envelope.message) == ("n-1", "kernel", b"x")
+
+
 PREFIXES = [line[:-1] for line, *_ in STAMPS if line.endswith(b" x")]
 
 
