@@ -84,9 +84,13 @@ def _formats_beside(name: str | None) -> tuple[LineFormat, ...]:
 
 # Envelopes that no document begins with: a file whose first lines all stand in them is a log.
 _LOG_ENVELOPES: Final = frozenset({"rfc3164", "rfc5424", "slurm"})
+# The output of a job as Slurm names it. Since 25.05 slurmstepd writes into it with the stamp of its own log.
+_JOB_OUTPUT: Final = re.compile(r"slurm-\d+(?:_\d+)?\.(?:out|err)")
 
 
 def _is_plain_log(head: Head) -> bool:
+    if _JOB_OUTPUT.fullmatch(head.name):
+        return False
     lines = head.lines(5)
     return bool(lines) and all(unwrap(line).names[0] in _LOG_ENVELOPES for line in lines)
 

@@ -205,6 +205,14 @@ def test_a_training_log_is_not_claimed() -> None:
     assert detects(Head("empty", b"")) == 0.0
 
 
+def test_the_output_of_a_job_is_no_log_of_a_daemon_whatever_the_stamp() -> None:
+    stamped = CANCEL.replace("slurmstepd: ", "[2025-02-03T08:10:05.123] ").encode() + b"\n"
+    of_output = detect(Head("slurm-7.out", stamped))
+    of_daemon = detect(Head("slurmd.a1.log", stamped))
+    assert "training" in {found.name for found in of_output.formats}
+    assert "training" not in {found.name for found in of_daemon.formats}
+
+
 def test_a_file_that_is_forced_to_be_a_training_log_is_read_for_these_lines_too() -> None:
     forced = detect(Head("train.log", b"step 1\n"), "training")
     assert FORMAT in forced.formats
