@@ -9,6 +9,7 @@ https://github.com/NVIDIA/Megatron-LM, https://pytorch.org/docs/stable/elastic/r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
@@ -32,6 +33,11 @@ SIGNATURES: Final = tuple(dict.fromkeys(signature for rule in RULES for signatur
 
 # The longest message that is kept of a line: a glued line may be very long.
 _MOST_MESSAGE: Final = 4096
+# Where the line of another writer begins within a line: processes that write at once lose newlines. Labels may stand
+# behind other labels and stamps; behind the end of a sentence, of a word or of a bar they begin a line.
+_GLUE: Final = re.compile(
+    rb"(?:(?<=[\w.!?)%])(?<!m)|(?<= \|)|(?<=/s\])|(?<=it\])|(?<=last\):))(?=\[(?:rank|default)\d{1,6}\]:)"
+)
 
 
 @lru_cache(maxsize=1)
@@ -40,13 +46,16 @@ def _words() -> PatternScanner:
 
 
 def read(line: Line) -> Iterator[Found | Refused]:
-    """The rows of one line of output; carriage returns of progress bars cut it into several."""
+    """The rows of one line of output; carriage returns of bars and labels in its midst cut it into several."""
     envelope = line.envelope
     message = envelope.message
-    if b"\r" not in message:
+    glued = message.find(b"[rank", 1) > 0 or message.find(b"[default", 1) > 0
+    if b"\r" not in message and not glued:
         yield from _read_text(line, message, line.following)
         return
     parts = message.split(b"\r")
+    if glued:
+        parts = [whole for part in parts for whole in _GLUE.split(part)]
     for number, part in enumerate(parts):
         rest = b"\n".join([*parts[number + 1 : number + 9], line.following])[:LOOKAHEAD]
         yield from _read_text(line, part, rest)

@@ -17,6 +17,20 @@ def raised(error: str, label: str = "", before: str = "") -> str:
     return before + "".join(f"{label}{line}\n" for line in lines)
 
 
+@pytest.mark.parametrize("before", ["OSError: x.", "s/it]", "10 of 12 |", "Traceback (most recent call last):"])
+def test_a_label_in_the_midst_of_a_line_begins_another_line(before: str) -> None:
+    rows = [row for row in events_of(f"[rank0]: {before}[rank3]: ValueError: bad\n") if row.rank == 3]
+    assert [(row.error_class, row.error) for row in rows] == [("user_code_exception", "ValueError: bad")]
+
+
+def test_a_label_behind_other_labels_begins_no_line() -> None:
+    (row,) = errors_of("[default5]:[rank13]: ValueError: bad\n")
+    assert (row.rank, row.local_rank) == (13, 5)
+    (row,) = errors_of("[2026-03-01 10:20:30][rank3]: ValueError: bad\n")
+    assert row.time_local == "2026-03-01 10:20:30"
+    assert errors_of("see `a`[rank3]: ValueError: bad\n") == []
+
+
 def test_the_same_error_of_many_ranks_is_one_row_with_all_of_them() -> None:
     text = "".join(
         raised(f"FileNotFoundError: [Errno 2] No such file or directory: '/data/{rank}.bin'", f"[rank{rank}]: ")
