@@ -3,7 +3,7 @@
     2026-03-01 10:20:30.181<tab>host-1:0<tab>olmo.train:908<tab>INFO<tab>[step=1/739328,epoch=0]
         optim/total_grad_norm=231.7
         train/CrossEntropyLoss=12.18
-    [step=10/???,epoch=1,eta=1h30m]
+    [step=10/???,epoch=1,eta=1h30m]    (early versions: without the epoch)
     Saving checkpoint for step 1000 to '/ckpt/step1000'...
 
 https://github.com/allenai/OLMo, https://github.com/allenai/OLMo-core: olmo/train.py, train/trainer.py,
@@ -52,7 +52,7 @@ RULES: Final = (
     Rule(
         words=(b"[step=",),
         shape=re.compile(
-            rb"\[step=(?P<step>[\d,]{1,16})/(?:(?P<total>[\d,]{1,16})|\?\?\?|None),epoch=\d+[^\]\n]{0,60}\]"
+            rb"\[step=(?P<step>[\d,]{1,16})/(?:(?P<total>[\d,]{1,16})|\?\?\?|None)(?:,epoch=\d+[^\]\n]{0,60})?\]"
         ),
         row=_read_step,
         only="step",
@@ -145,6 +145,11 @@ SAMPLES: Final = (
         ),
         title="OLMo-core: step and save",
         url="https://github.com/allenai/OLMo-core",
+    ),
+    Sample(
+        "[2026-03-01 10:20:30] INFO     [olmo.train:908, rank=0] [step=10/1000]\n    train/CrossEntropyLoss=2.345\n",
+        (expect("training_steps", step=10, total_steps=1000, loss=2.345),),
+        title="OLMo: step of an early version",
     ),
     Sample(
         "Loading checkpoint from '/ckpt/step1000'...\nCheckpoint successfully loaded\n"
