@@ -49,14 +49,24 @@ RULES: Final = (
     Rule(
         words=(
             *(b"CUDA error: ", b"CUDA failure", b"Cuda failure", b"CUDA Error", b"HIP error: ", b"CUDA out of memory"),
-            *(b"HIP out of memory", b"CUDA_ERROR_", b"cudaError", b"CUDA driver error: "),
+            *(
+                b"HIP out of memory",
+                b"CUDA_ERROR_",
+                b"cudaError",
+                b"CUDA driver error: ",
+                b"CUDA error ",
+                b"Cuda error ",
+            ),
+            *(b"CUDA runtime error", b"cuda runtime error", b"CUDA Runtime Error"),
         ),
         scan=(
             *(b"CUDA error: ", b"CUDA failure", b"Cuda failure", b"CUDA Error", b"HIP error: ", b"CUDA out of memory"),
             *(b"HIP out of memory", b"CUDA_ERROR_", b"cudaErrorECC", b"cudaErrorIllegal", b"cudaErrorLaunch"),
+            *(b"CUDA error ", b"Cuda error ", b"CUDA runtime error", b"cuda runtime error", b"CUDA Runtime Error"),
         ),
         shape=re.compile(
-            rb"(?<![\w'\"`])(?P<error>(?:CUDA|HIP|Cuda) (?:driver )?(?:[Ee]rror|failure|out of memory)\b[^\r\n]{1,600}"
+            rb"(?<![\w'\"`])(?P<error>(?:CUDA|HIP|Cuda|cuda) (?:driver |[Rr]untime )?"
+            rb"(?:[Ee]rror(?=:| (?:\d|at\b|in\b|[(/]))|failure\b|out of memory\b)[^\r\n]{1,600}"
             rb"|CUDA_ERROR_[A-Z_]{4,40}\b[^\r\n]{0,400}|cudaError[A-Z]\w{3,40}\b[^\r\n]{0,400})"
         ),
         row=_read,
@@ -113,6 +123,16 @@ SAMPLES: Final = (
         title="CUDA, of C++",
     ),
     Sample(
+        "RuntimeError: cuda runtime error (59) : device-side assert triggered at /pytorch/aten/src/THC/Tensor.cu:26\n",
+        (expect("training_events", error_class="cuda_kernel_fault", error_role="root"),),
+        title="CUDA, of early PyTorch",
+    ),
+    Sample(
+        "Failed: Cuda error /src/common.cu:890 'an illegal memory access was encountered'\n",
+        (expect("training_events", error_class="cuda_kernel_fault", error_role="root"),),
+        title="CUDA, of a test of NCCL",
+    ),
+    Sample(
         "Memory access fault by GPU node-4 (Agent handle: 0x55d0c7) on address 0x7f0000. Reason: Unknown.\n",
         (expect("training_events", error_class="cuda_kernel_fault", error_role="root"),),
         title="ROCm",
@@ -132,6 +152,7 @@ SAMPLES: Final = (
 )
 
 NON_SAMPLES: Final = (
+    "CUDA error checks are on; an illegal memory access is fatal\n",
     "see CUDA error: codes in the manual\n",
     "    raise RuntimeError('CUDA error: out of memory')\n",
     "retry on CUDA_ERROR_OUT_OF_MEMORY: yes\n",

@@ -21,7 +21,9 @@ SURVIVED: Final = re.compile(
     rb"\d{1,4} ?/|trying again|will continue|continuing|ignoring|ignored|skipping|falling back|not fatal|non-fatal)\b"
 )
 # Quotes; an apostrophe stands between letters.
-_QUOTE: Final = re.compile(rb"[\"`]|'(?!\w)|(?<!\w)'")
+_QUOTE: Final = re.compile(rb"\"|`+|'(?!\w)|(?<!\w)'")
+# Quoted mail, and items of lists.
+_NOTE: Final = re.compile(rb"(?:>|[*-](?! To our best knowledge)) ")
 _MOST: Final = 600
 
 
@@ -30,6 +32,8 @@ def speaks_of(said: Said, at: int = 0) -> bool:
     if said.prefix.level in TALK_LEVELS:
         return True
     message = said.message
+    if _NOTE.match(message):
+        return True
     if at and len(_QUOTE.findall(message, max(0, at - _MOST), at)) % 2:
         return True  # within a string: a setting, a line of a program
     return bool(_SENTENCE.search(message[max(0, at - _MOST) : at]) or SURVIVED.search(message[at : at + _MOST]))

@@ -45,6 +45,13 @@ def errors_of(text: str) -> list[TrainingEvent]:
         ("[rank3]:[E socket.cpp:1011] [c10d] The client socket has timed out after 6s.", "rendezvous_failure", "root"),
         ("python3: can't open file '/app/x.py': [Errno 2] No such file or directory", "user_data_path", "root"),
         ("/bin/sh: 1: torchrun: not found", "user_environment", "root"),
+        (
+            "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='hub', port=443): Max retries exceeded with "
+            "url: /x (Caused by NewConnectionError('[Errno -3] Temporary failure in name resolution'))",
+            "external_service",
+            "root",
+        ),
+        ("CUDA runtime error in sync(): an illegal memory access was encountered", "cuda_kernel_fault", "root"),
     ],
 )
 def test_one_line_has_one_class(text: str, error_class: str, role: str) -> None:
@@ -145,6 +152,10 @@ def test_overflows_are_no_failure_until_there_are_many_in_a_row() -> None:
         "Fehler: keiner",
         "nccl_timeout ................. 600",
         "    ValueError: If the batch is empty.",
+        "``RuntimeError: CUDA out of memory`` means that the memory is full.",
+        "> [rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 10.73 GiB.",
+        "* RuntimeError: CUDA error: unspecified launch failure",
+        "CUDA error handling: an illegal memory access is fatal",
         "      ModuleNotFoundError:",
         "  FileNotFoundError: when there is no file",
         "on_error: TimeoutError",
