@@ -29,7 +29,7 @@ ResultT = TypeVar("ResultT")
 MOST_WORKERS: Final = 8
 
 # Input for which another worker pays: each loads the formats first, on a processor that others could use.
-BYTES_PER_WORKER: Final = 512 << 20
+BYTES_PER_WORKER: Final = 256 << 20
 
 # A source that cannot be split is parsed in a worker, and its rows kept, if it is no larger: many files are small.
 SMALL_BYTES: Final = 8 << 20

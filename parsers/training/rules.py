@@ -3,7 +3,7 @@
     RULES = (
         Rule(
             words=(b"saving snapshot of step",),
-            shape=re.compile(rb"saving snapshot of step (?P<step>\\d+) to (?P<path>\\S+)"),
+            shape=later(rb"saving snapshot of step (?P<step>\\d+) to (?P<path>\\S+)"),
             row=event("save_begin"),
         ),
     )

@@ -12,11 +12,11 @@ https://github.com/openxla/xla. Processes print them in C++ as well as in Python
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.faults.classes import class_of_text
 from aftershock.parsers.training.faults.talk import speaks_of
 from aftershock.parsers.training.rules import Match, Rule, Said
@@ -64,7 +64,7 @@ RULES: Final = (
             *(b"HIP out of memory", b"CUDA_ERROR_", b"cudaErrorECC", b"cudaErrorIllegal", b"cudaErrorLaunch"),
             *(b"CUDA error ", b"Cuda error ", b"CUDA runtime error", b"cuda runtime error", b"CUDA Runtime Error"),
         ),
-        shape=re.compile(
+        shape=later(
             rb"(?<![\w'\"`])(?P<error>(?:CUDA|HIP|Cuda|cuda) (?:driver |[Rr]untime )?"
             rb"(?:[Ee]rror(?=:| (?:\d|at\b|in\b|[(/]))|failure\b|out of memory\b)[^\r\n]{1,600}"
             rb"|CUDA_ERROR_[A-Z_]{4,40}\b[^\r\n]{0,400}|cudaError[A-Z]\w{3,40}\b[^\r\n]{0,400})"
@@ -75,15 +75,13 @@ RULES: Final = (
     Rule(
         words=(b": Assertion `", b"] Assertion `"),
         scan=(b"], thread: [",),
-        shape=re.compile(
-            rb"(?P<error>block: \[[\d,]{5,40}\], thread: \[[\d,]{5,40}\] Assertion `[^\r\n]{1,300}failed)"
-        ),
+        shape=later(rb"(?P<error>block: \[[\d,]{5,40}\], thread: \[[\d,]{5,40}\] Assertion `[^\r\n]{1,300}failed)"),
         row=_read,
         only="fault",
     ),
     Rule(
         words=(b"Memory access fault by GPU", b"HSA_STATUS_ERROR", b"HW Exception by GPU node"),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>(?:Memory access fault by GPU|HW Exception by GPU node|HSA_STATUS_ERROR_)[^\r\n]{1,400})"
         ),
         row=_read,
@@ -92,7 +90,7 @@ RULES: Final = (
     Rule(
         words=(b"synStatus", b"Synapse detected a device critical error"),
         scan=(b"synStatus=", b"synStatus ", b"Synapse detected a device critical error"),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>(?:synStatus ?=?[^\r\n]{1,300}|Synapse detected a device critical error[^\r\n]{0,300}))"
         ),
         row=_read,
@@ -100,14 +98,14 @@ RULES: Final = (
     ),
     Rule(
         words=(b"RESOURCE_EXHAUSTED: ", b"INTERNAL: ", b"UNAVAILABLE: ", b"DEADLINE_EXCEEDED: "),
-        shape=re.compile(rb"(?P<error>(?:RESOURCE_EXHAUSTED|INTERNAL|UNAVAILABLE|DEADLINE_EXCEEDED): [^\r\n]{1,600})"),
+        shape=later(rb"(?P<error>(?:RESOURCE_EXHAUSTED|INTERNAL|UNAVAILABLE|DEADLINE_EXCEEDED): [^\r\n]{1,600})"),
         row=_read,
         only="fault",
         tells=False,
     ),
     Rule(
         words=(b"JAX distributed service detected fatal errors", b"another task died; see the other task logs"),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>Terminating process because the (?:JAX distributed|coordination) service [^\r\n]{1,400})"
         ),
         row=_read_lost_task,

@@ -16,6 +16,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.faults.classes import class_of
 from aftershock.parsers.training.faults.talk import speaks_of
 from aftershock.parsers.training.rules import Match, Rule, Said, error
@@ -57,7 +58,7 @@ def _read_worker(found: Match, said: Said) -> TrainingEvent | None:
 RULES: Final = (
     Rule(
         words=(b"Fatal Python error: ", b"Caught signal ", b"Segfault encountered", b"; stack trace: ***"),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>Fatal Python error: [A-Za-z_][^\r\n]{0,200}|Caught signal \d{1,2} \([^\r\n]{1,200}"
             rb"|!{3,} ?Segfault encountered|\*\*\* SIG[A-Z]{2,6} \([^\r\n]{1,120}; stack trace: \*\*\*)"
         ),
@@ -66,7 +67,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"] Signal: ",),
-        shape=re.compile(rb"\[(?P<host>[\w.-]{1,64}):\d{1,9}\] (?P<error>Signal: [A-Z][\w ]{1,40} \(\d{1,2}\))"),
+        shape=later(rb"\[(?P<host>[\w.-]{1,64}):\d{1,9}\] (?P<error>Signal: [A-Z][\w ]{1,40} \(\d{1,2}\))"),
         row=_read_signal,
         only="fault",
     ),
@@ -78,7 +79,7 @@ RULES: Final = (
             b"free(): invalid",
             b"smashing detected",
         ),
-        shape=re.compile(
+        shape=later(
             rb"\A(?P<error>(?:\*\*\* Error in `[^'\r\n]{1,200}': )?(?:double free or corruption"
             rb"|corrupted (?:size vs\. prev_size|double-linked list)"
             rb"|malloc\(\): [a-z]"
@@ -89,7 +90,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"mce: [Hardware Error]: ", b" UE memory read error on ", b" UE memory scrubbing error on "),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>mce: \[Hardware Error\]: (?:CPU \d{1,4}: Machine Check|Machine check events "
             rb"logged)[^\r\n]{0,200}"
             rb"|EDAC MC\d{1,3}: \d{1,9} UE [^\r\n]{1,200})"
@@ -99,19 +100,19 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Timeout (",),
-        shape=re.compile(rb"\A(?P<error>Timeout \(\d{1,3}:\d\d:\d\d(?:\.\d{1,6})?\)!)"),
+        shape=later(rb"\A(?P<error>Timeout \(\d{1,3}:\d\d:\d\d(?:\.\d{1,6})?\)!)"),
         row=error("hang_no_error", "symptom"),
         only="fault",
     ),
     Rule(
         words=(b"Unexpected bus error encountered in worker",),
-        shape=re.compile(rb"(?P<error>Unexpected bus error encountered in worker[^\r\n]{0,120})"),
+        shape=later(rb"(?P<error>Unexpected bus error encountered in worker[^\r\n]{0,120})"),
         row=error("host_shm"),
         only="fault",
     ),
     Rule(
         words=(b"is killed by signal: ",),
-        shape=re.compile(rb"(?P<error>DataLoader worker \(pid[^)]{0,40}\) is killed by signal: [^\r\n]{1,400})"),
+        shape=later(rb"(?P<error>DataLoader worker \(pid[^)]{0,40}\) is killed by signal: [^\r\n]{1,400})"),
         row=_read_worker,
         only="fault",
     ),

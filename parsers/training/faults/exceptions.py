@@ -18,6 +18,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.faults.below import with_words_below
 from aftershock.parsers.training.faults.classes import class_of
 from aftershock.parsers.training.faults.talk import speaks_of
@@ -120,12 +121,12 @@ def _read_logged(_found: Match, said: Said) -> Told | None:
 RULES: Final = (
     Rule(
         words=(b"During handling of the above exception",),
-        shape=re.compile(rb"During handling of the above exception, another exception occurred"),
+        shape=later(rb"During handling of the above exception, another exception occurred"),
         row=_mark(CHAIN),
     ),
     Rule(
         words=(b"The above exception was the direct cause",),
-        shape=re.compile(rb"The above exception was the direct cause of the following exception"),
+        shape=later(rb"The above exception was the direct cause of the following exception"),
         row=_mark(RAISED_FROM),
     ),
     Rule(
@@ -135,19 +136,19 @@ RULES: Final = (
             b"--- Logging error ---",
             b"Error in atexit._run_exitfuncs",
         ),
-        shape=re.compile(rb"\A(?:Exception ignored (?:in|on)\b|--- Logging error ---|Error in atexit\._run_exitfuncs)"),
+        shape=later(rb"\A(?:Exception ignored (?:in|on)\b|--- Logging error ---|Error in atexit\._run_exitfuncs)"),
         row=_mark(IGNORED),
     ),
     Rule(
         words=(b" lines of output]", b"[end of output]"),
-        shape=re.compile(rb"\[(?:\d{1,6} lines of output|end of output)\]"),
+        shape=later(rb"\[(?:\d{1,6} lines of output|end of output)\]"),
         row=lambda found, said: Told(
             TrainingEvent(kind="error"), None, signed(UNQUOTE if b"end" in found[0] else QUOTE, said.prefix)
         ),
     ),
     Rule(
         words=(b"ERROR", b"WARNING", b"CRITICAL"),
-        shape=re.compile(rb"\A"),
+        shape=later(rb"\A"),
         row=_read_logged,
         tells=False,
     ),
@@ -160,7 +161,7 @@ RULES: Final = (
             b"in _cuda_init",
             b"in _initialize_distributed",
         ),
-        shape=re.compile(
+        shape=later(
             rb'\AFile "[^"\r\n]{1,400}", line \d{1,7}, in (?:barrier|init_process_group|_lazy_init|set_device'
             rb"|_initialize_distributed|get_rng_state)\b"
         ),
@@ -193,7 +194,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"what():  ",),
-        shape=re.compile(rb"\A(?:terminate called .{0,200}?)?\s*what\(\):\s+(?P<text>[^\r\n]{1,4000})"),
+        shape=later(rb"\A(?:terminate called .{0,200}?)?\s*what\(\):\s+(?P<text>[^\r\n]{1,4000})"),
         row=_read_what,
         mark=REPRINT,
         only="fault",

@@ -16,6 +16,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.faults.below import with_words_below
 from aftershock.parsers.training.faults.classes import class_of_text
 from aftershock.parsers.training.faults.talk import speaks_of
@@ -131,7 +132,7 @@ def _read_error(found: Match, said: Said) -> TrainingEvent | None:
 RULES: Final = (
     Rule(
         words=(b"NCCL error in: ", b"NCCL Error "),
-        shape=re.compile(rb"(?P<error>NCCL [Ee]rror (?:in: |\d:)[^\r\n]{1,600})"),
+        shape=later(rb"(?P<error>NCCL [Ee]rror (?:in: |\d:)[^\r\n]{1,600})"),
         row=_read_error,
         only="fault",
     ),

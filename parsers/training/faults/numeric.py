@@ -9,10 +9,10 @@ failure; many in a row are. What the steps themselves say is told in ``progress`
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.faults.talk import speaks_of
 from aftershock.parsers.training.marks import OVERFLOW
 from aftershock.parsers.training.rules import Match, Rule, Said, error, whole
@@ -34,7 +34,7 @@ def _read(found: Match, said: Said) -> TrainingEvent | None:
 RULES: Final = (
     Rule(
         words=(b"OVERFLOW!", b"Gradient overflow.  Skipping step"),
-        shape=re.compile(
+        shape=later(
             rb"\[(?:deepspeed|deepscale)\] OVERFLOW! (?:Rank (?P<rank>\d{1,6}) )?Skipping step"
             rb"|\AGradient overflow\.  Skipping step, loss scaler"
         ),
@@ -43,7 +43,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"stopping training", b"ending training", b"already at minimum", b"Minimum loss scale reached"),
-        shape=re.compile(
+        shape=later(
             rb"(?i)\A(?P<error>(?:WARNING: )?(?:(?:loss|train loss) is (?:nan|inf)[^\r\n]{0,20}, stopping training"
             rb"|non-finite loss, ending training[^\r\n]{0,80}|Current loss scale already at minimum[^\r\n]{0,80}"
             rb"|Minimum loss scale reached \([^\r\n]{1,120}))"

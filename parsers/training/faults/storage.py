@@ -10,12 +10,12 @@ Texts of the C library (strerror) behind the name of a program and of a file, an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.faults.classes import class_of_text
 from aftershock.parsers.training.faults.talk import speaks_of
 from aftershock.parsers.training.rules import Match, Rule, Said
@@ -49,7 +49,7 @@ RULES: Final = (
                 b"Remote I/O error",
             ),
         ),
-        shape=re.compile(
+        shape=later(
             rb"\A(?P<error>[^\r\n]{0,300}: (?:No space left on device|Disk quota exceeded|Stale (?:NFS )?file handle"
             rb"|Input/output error|Transport endpoint is not connected|Cannot send after transport endpoint shutdown"
             rb"|Remote I/O e"
@@ -61,7 +61,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"can't open file '",),
-        shape=re.compile(rb"\A(?P<error>[\w./-]{1,200}: can't open file '[^'\r\n]{1,400}': [^\r\n]{1,120})"),
+        shape=later(rb"\A(?P<error>[\w./-]{1,200}: can't open file '[^'\r\n]{1,400}': [^\r\n]{1,120})"),
         row=_told_by("user_data_path"),
         only="fault",
         tells=False,
@@ -69,7 +69,7 @@ RULES: Final = (
     Rule(
         words=(b": error: ",),
         scan=(b": error: unrecognized arguments", b": error: the following arguments are", b": error: argument "),
-        shape=re.compile(
+        shape=later(
             rb"\A(?:usage: .{0,400} )?(?P<error>[\w./-]{1,200}: error: (?:unrecognized arguments|the following "
             rb"arguments are req"
             rb"uired|argument |ambiguous option|one of the arguments)[^\r\n]{0,400})"
@@ -85,7 +85,7 @@ RULES: Final = (
             b"Error: Invalid value for",
             b"Could not override '",
         ),
-        shape=re.compile(
+        shape=later(
             rb"\A(?P<error>(?:Error: (?:No such option|Missing (?:option|argument)|Invalid value for)|Could not "
             rb"override ')[^\r\n]{1,400})"
         ),
@@ -95,7 +95,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b": No module named ", b"Error while finding module specification for"),
-        shape=re.compile(
+        shape=later(
             rb"\A(?P<error>/?[\w./-]{0,200}python[\d.]{0,5}: (?:No module named [^\r\n]{1,200}|Error while finding "
             rb"module spec"
             rb"ification for [^\r\n]{1,300}))"

@@ -19,6 +19,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.faults.classes import class_of_text
 from aftershock.parsers.training.marks import ECHO
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, error, whole
@@ -92,7 +93,7 @@ def _read_echo(found: Match, said: Said) -> Told:
 RULES: Final = (
     Rule(
         words=(b"watchdog thread terminated with exception",),
-        shape=re.compile(rb"watchdog thread terminated with exception: (?P<error>[^\r\n]{1,2000})"),
+        shape=later(rb"watchdog thread terminated with exception: (?P<error>[^\r\n]{1,2000})"),
         row=_read_terminated,
         only="fault",
     ),
@@ -114,7 +115,7 @@ RULES: Final = (
             b"never joined any collectives",
             b"that caused the desync are:",
         ),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>Detected mismatch between collectives on ranks[^\r\n]{0,1200}"
             rb"|- To our best knowledge, [^\r\n]{0,200}(?:never joined any collectives|caused the desync "
             rb"are)[^\r\n]{0,400})"
@@ -124,7 +125,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"monitoredBarrier",),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>(?:\[Rank \d{1,6}\]: )?(?:Ranks? [\d, ]{1,400} failed to pass monitoredBarrier in \d{1,12} ms"
             rb"|Rank \d{1,6} successfully reached monitoredBarrier, but received errors[^\r\n]{0,300}))"
         ),
@@ -142,7 +143,7 @@ RULES: Final = (
             *(b"preparing to dump debug info", b"to signal dumping", b"Timeout at collective: "),
             *(b"to dump debug info, due to", b"detected no heartbeat of its watchdog"),
         ),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>(?:Received a (?:global timeout|dump signal) [^\r\n]{0,600}|Observed flight recorder dump "
             rb"signal"
             rb"|Could not acquire GIL|ProcessGroup\w{1,12}'s watchdog got stuck|Heartbeat monitor timed out|Timeout "
@@ -156,7 +157,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"The client socket has ", b"The server socket has failed", b"Gloo connectFullMesh failed with"),
-        shape=re.compile(
+        shape=later(
             rb"\A(?P<error>(?:\[c10d\] )?(?:The client socket has (?:timed out after|failed to connect to)"
             rb"|The server socket has failed to|Gloo connectFullMesh failed with)[^\r\n]{1,400})"
         ),
@@ -165,7 +166,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"taking the entire process down", b"we are taking the entire"),
-        shape=re.compile(rb"(?P<error>To avoid (?:data|this) inconsistency, we are taking the entire process down)"),
+        shape=later(rb"(?P<error>To avoid (?:data|this) inconsistency, we are taking the entire process down)"),
         row=error("teardown", "teardown", kind="exit"),
         only="fault",
     ),

@@ -11,10 +11,10 @@ start of a job stands here too.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.faults.talk import speaks_of
 from aftershock.parsers.training.marks import CONFIRMED
 from aftershock.parsers.training.rules import Match, Rule, Said, error
@@ -48,7 +48,7 @@ RULES: Final = (
     Rule(
         words=(b"pyxis: ", b"[ERROR] ", b"enroot"),
         scan=(b"pyxis: ", b"enroot-"),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>pyxis: [^\r\n]{0,200}(?:failed|error|couldn't|[Ee]xit code|ERROR)[^\r\n]{0,200}"
             rb"|enroot-\w{1,20}: [^\r\n]{0,200}(?:failed|error|[Cc]ould not|No such)[^\r\n]{0,200})"
         ),
@@ -60,7 +60,7 @@ RULES: Final = (
             *(b"Error response from daemon: ", b"ImagePullBackOff", b"ErrImagePull", b"nvidia-container-cli: "),
             *(b"OCI runtime create failed", b"failed to create containerd task", b"CreateContainerError"),
         ),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>(?:docker: |podman: )?Error response from daemon: [^\r\n]{1,300}|nvidia-container-cli: [a-z "
             rb"]{1,40} err"
             rb"or: [^\r\n]{1,200}|(?:failed to create containerd task|OCI runtime create failed)[^\r\n]{0,300}"
@@ -71,14 +71,14 @@ RULES: Final = (
     ),
     Rule(
         words=(b"OOMKilled",),
-        shape=re.compile(rb"(?P<error>\b(?:[Rr]eason|[Ss]tate|[Ss]tatus)\W{1,4}OOMKilled\b[^\r\n]{0,120})"),
+        shape=later(rb"(?P<error>\b(?:[Rr]eason|[Ss]tate|[Ss]tatus)\W{1,4}OOMKilled\b[^\r\n]{0,120})"),
         row=_read_memory,
         mark=CONFIRMED,
         only="slurm",
     ),
     Rule(
         words=(b" replica(s) failed",),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>\w{2,20}[Jj]ob \S{1,120} is (?:failed|restarting) because \d{1,6} \w{1,20} replica\(s\) "
             rb"failed)"
         ),
@@ -87,7 +87,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Unable to determine the device handle for", b"GPU is lost.  Reboot the system"),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>Unable to determine the device handle for[^\r\n]{0,200}|[^\r\n]{0,120}GPU is lost\.  Reboot "
             rb"the system)"
         ),
@@ -96,7 +96,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Failed to initialize NVML: Driver/library version mismatch",),
-        shape=re.compile(rb"\A(?P<error>Failed to initialize NVML: Driver/library version mismatch)"),
+        shape=later(rb"\A(?P<error>Failed to initialize NVML: Driver/library version mismatch)"),
         row=_read_mismatch,
         only="slurm",
     ),

@@ -14,6 +14,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.launchers.exits import role_of_exit
 from aftershock.parsers.training.marks import PARTLY
 from aftershock.parsers.training.rules import Match, Rule, Said, error, event, whole
@@ -37,18 +38,18 @@ def _read(found: Match, said: Said) -> TrainingEvent:
 RULES: Final = (
     Rule(
         words=(b"exits with return code = ",),
-        shape=re.compile(rb"exits with return code = (?P<code>-?\d{1,5})"),
+        shape=later(rb"exits with return code = (?P<code>-?\d{1,5})"),
         row=_read,
     ),
     Rule(
         words=(b"Killing subprocess ", b"Main process received SIG"),
-        shape=re.compile(rb"(?P<error>Killing subprocess \d{1,9}|Main process received SIG[A-Z]{2,6}, exiting)"),
+        shape=later(rb"(?P<error>Killing subprocess \d{1,9}|Main process received SIG[A-Z]{2,6}, exiting)"),
         row=error("teardown", "teardown", kind="exit"),
         only="slurm",
     ),
     Rule(
         words=(b" exits successfully.",),
-        shape=re.compile(rb"Process \d{1,9} exits successfully\."),
+        shape=later(rb"Process \d{1,9} exits successfully\."),
         row=event("exit"),
         mark=PARTLY,
     ),

@@ -11,10 +11,10 @@ limit is how a job asks to go on later: the requeue is a link to the next attemp
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.rules import Rule, error
 
 ORDER: Final = 33
@@ -22,23 +22,23 @@ ORDER: Final = 33
 RULES: Final = (
     Rule(
         words=(b"Handling auto-requeue signal: ", b"Requeued SLURM job: "),
-        shape=re.compile(rb"\A(?P<error>(?:Handling auto-requeue signal: \d{1,3}|Requeued SLURM job: [\w.+]{1,40}))"),
+        shape=later(rb"\A(?P<error>(?:Handling auto-requeue signal: \d{1,3}|Requeued SLURM job: [\w.+]{1,40}))"),
         row=error("requeue", "symptom"),
     ),
     Rule(
         words=(b"Received SIGTERM: ", b"Bypassing SIGTERM: ", b"exiting program after receiving SIGTERM"),
-        shape=re.compile(rb"\A(?P<error>(?:Received|Bypassing) SIGTERM: \d{1,3})"),
+        shape=later(rb"\A(?P<error>(?:Received|Bypassing) SIGTERM: \d{1,3})"),
         row=error("teardown", "teardown", kind="exit"),
     ),
     Rule(
         words=(b"Detected KeyboardInterrupt, attempting graceful shutdown",),
-        shape=re.compile(rb"\A(?P<error>Detected KeyboardInterrupt, attempting graceful shutdown)"),
+        shape=later(rb"\A(?P<error>Detected KeyboardInterrupt, attempting graceful shutdown)"),
         row=error("user_or_admin_cancel"),
         only="fault",
     ),
     Rule(
         words=(b"is preempted", b"has been preempted", b"interruption notice", b"preemption notice"),
-        shape=re.compile(
+        shape=later(
             rb"\A(?P<error>(?:(?:The |This )?(?:[Ww]orker group|[Nn]ode|[Jj]ob|[Ii]nstance)[^\r\n]{0,40} (?:is|has "
             rb"been)"
             rb" preempted|Received (?:an? )?(?:spot (?:instance )?interruption|preemption) notice)[^\r\n]{0,120})"

@@ -17,6 +17,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.launchers.exits import role_of_exit
 from aftershock.parsers.training.marks import ENDED, FIRST_EXIT
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, error, whole
@@ -74,12 +75,12 @@ RULES: Final = (
     ),
     Rule(
         words=(b"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",),
-        shape=re.compile(rb"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES"),
+        shape=later(rb"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES"),
         row=_read_hydra,
     ),
     Rule(
         words=(b"MPI_ABORT was invoked on rank ",),
-        shape=re.compile(rb"(?P<error>MPI_ABORT was invoked on rank (?P<rank>\d{1,6}) in communicator[^\r\n]{0,200})"),
+        shape=later(rb"(?P<error>MPI_ABORT was invoked on rank (?P<rank>\d{1,6}) in communicator[^\r\n]{0,200})"),
         row=error("unknown", "symptom", kind="exit"),
     ),
     Rule(
@@ -88,7 +89,7 @@ RULES: Final = (
             b"daemon failed to launch",
             b"lost communication with the",
         ),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>(?:ORTE|PRTE|[\w ]{1,40}) has lost communication with (?:a remote daemon|the "
             rb"process)[^\r\n]{0,120})"
         ),
@@ -96,7 +97,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"There are not enough slots available", b"built with SLURM's PMI support", b"was unable to launch"),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>There are not enough slots available in the system[^\r\n]{0,120}|OMPI was not built with "
             rb"SLURM's PMI sup"
             rb"port[^\r\n]{0,60}|(?:mpi(?:run|exec)|prterun) was unable to (?:find|launch) the specified[^\r\n]{0,120})"
@@ -105,7 +106,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Primary job  terminated normally", b"Primary job terminated normally"),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>Primary job {1,2}terminated normally, but \d{1,6} process(?:es)? returned[^\r\n]{0,60})"
         ),
         row=error("teardown", "teardown", kind="exit"),

@@ -19,6 +19,7 @@ from typing import Final
 from aftershock.parsers.clock import Reading, fraction_micros, wall_micros
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.marks import ATTEMPT, ENDED, SUCCESS
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, error, event, number, whole
 from aftershock.schemas.events import TrainingEvent
@@ -84,7 +85,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"has joined round ",),
-        shape=re.compile(
+        shape=later(
             rb"The node '[^'\r\n]{1,120}' has joined round (?P<round>\d{1,9}) of the rendezvous '[^'\r\n]{0,120}' as "
             rb"rank \d{1,6}"
         ),
@@ -98,7 +99,7 @@ RULES: Final = (
             b" has been open for ",
             b"Was out of section for ",
         ),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>(?:\[Cycle \d{1,9}\] )?(?:Did not get (?:initial|subsequent) heartbeat\. Waited "
             rb"(?P<waited>[\d.]{1,16}) secon"
             rb"ds|Section '[^'\r\n]{1,120}' has been open for (?P<open>[\d.]{1,16}) seconds|Was out of section for "
@@ -109,19 +110,17 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Some rank(s) exited with non-zero exit code: ",),
-        shape=re.compile(rb"(?P<error>Some rank\(s\) exited with non-zero exit code: (?P<which>[^\r\n]{0,2000}))"),
+        shape=later(rb"(?P<error>Some rank\(s\) exited with non-zero exit code: (?P<which>[^\r\n]{0,2000}))"),
         row=_read_failed,
     ),
     Rule(
         words=(b"Timeout waiting for GPU memory to be reclaimed after ",),
-        shape=re.compile(
-            rb"(?P<error>Timeout waiting for GPU memory to be reclaimed after [\d.]{1,16}s[^\r\n]{0,300})"
-        ),
+        shape=later(rb"(?P<error>Timeout waiting for GPU memory to be reclaimed after [\d.]{1,16}s[^\r\n]{0,300})"),
         row=error("gpu_unhealthy_suspect", "symptom"),
     ),
     Rule(
         words=(b"Agent exits with exit code = 0",),
-        shape=re.compile(rb"Agent exits with exit code = 0\b"),
+        shape=later(rb"Agent exits with exit code = 0\b"),
         row=event("exit"),
         mark=SUCCESS,
     ),

@@ -14,6 +14,7 @@ from typing import Final
 from aftershock.parsers.clock import Reading
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.faults.classes import class_of
 from aftershock.parsers.training.prefixes import reading_of
 from aftershock.parsers.training.rules import Match, Rule, Said, Told
@@ -43,7 +44,7 @@ def _utc(said: Said) -> Reading | None:
 RULES: Final = (
     Rule(
         words=(b"fn_ex: ", b"init_ex: ", b"health_ex: ", b"other_ex: ", b"term_ex: ", b"abort_ex: ", b"finalize_ex: "),
-        shape=re.compile(
+        shape=later(
             rb"\Arank=(?P<rank>\d{1,7}) (?P<which>(?:fn|init|health|other|term|abort|finalize)_ex): "
             rb"(?P<type>[\w.]{1,120})\(['\"]?(?P<text>[^\r\n]{0,2000}?)['\"]?\)?\s*\Z"
         ),

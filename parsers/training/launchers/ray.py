@@ -18,6 +18,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.marks import ATTEMPT, CONFIRMED, ENDED, SUCCESS
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, error, event, whole
 from aftershock.schemas.events import TrainingEvent
@@ -71,17 +72,17 @@ def _read_dead(found: Match, _said: Said) -> TrainingEvent:
 RULES: Final = (
     Rule(
         words=(b"Started training worker group of size ", b"Started distributed worker processes"),
-        shape=re.compile(rb"Started (?:training worker group of size \d{1,6}|distributed worker processes)"),
+        shape=later(rb"Started (?:training worker group of size \d{1,6}|distributed worker processes)"),
         row=_read_started,
     ),
     Rule(
         words=(b"A worker health check failed.",),
-        shape=re.compile(rb"A worker health check failed\."),
+        shape=later(rb"A worker health check failed\."),
         row=_read_unhealthy,
     ),
     Rule(
         words=(b"[FailurePolicy] ",),
-        shape=re.compile(rb"\[FailurePolicy\] (?:Decision: )?(?P<what>[A-Z]{3,12})"),
+        shape=later(rb"\[FailurePolicy\] (?:Decision: )?(?P<what>[A-Z]{3,12})"),
         row=_read_retry,
         mark=ENDED,
     ),
@@ -91,7 +92,7 @@ RULES: Final = (
             b"A worker died or was killed while executing",
             b"worker died unexpectedly",
         ),
-        shape=re.compile(
+        shape=later(
             rb"\A(?P<error>The actor is dead because (?:its worker process has died|its node has died|all "
             rb"references)[^\r\n]{0,800}"
             rb"|A worker died or was killed while executing a task by an unexpected system error[^\r\n]{0,400})"
@@ -100,7 +101,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"killed due to memory pressure (OOM)", b"Task was killed due to the node running low on memory"),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>\d{1,6} Workers? \(tasks / actors\) killed due to memory pressure \(OOM\)[^\r\n]{0,300}"
             rb"|Task was killed due to the node running low on memory[^\r\n]{0,300})"
         ),
@@ -110,7 +111,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Result(metrics=",),
-        shape=re.compile(rb"\AResult\(metrics=[^\r\n]{1,4000}, error=None, path="),
+        shape=later(rb"\AResult\(metrics=[^\r\n]{1,4000}, error=None, path="),
         row=event("exit"),
         mark=SUCCESS,
     ),

@@ -11,11 +11,11 @@ anybody: nothing is known from it alone.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.faults.talk import speaks_of
 from aftershock.parsers.training.launchers.exits import role_of_exit
 from aftershock.parsers.training.marks import ENDED
@@ -68,7 +68,7 @@ RULES: Final = (
     Rule(
         words=tuple(_CODES),
         scan=(b": line ", b"(core dumped)", b"Killed\n"),
-        shape=re.compile(
+        shape=later(
             rb"\A(?P<error>(?:[\w./-]{1,200}: line \d{1,7}:\s{0,8}\d{1,9}\s{1,8}" + _HOW + rb"\b[^\r\n]{0,300}))"
         ),
         row=_read_signal,
@@ -78,7 +78,7 @@ RULES: Final = (
     Rule(
         words=(b"Killed", b"(core dumped)"),
         scan=(b"Killed\n", b"(core dumped)"),
-        shape=re.compile(
+        shape=later(
             rb"\A(?P<error>" + _HOW + rb"(?:\s{1,8}\(core dumped\))?)(?:\s{2,}[\w./-]{1,100}[^\r\n]{0,200})?\s*\Z"
         ),
         row=_read_signal,
@@ -88,7 +88,7 @@ RULES: Final = (
     Rule(
         words=(b"exit ", b"exit code", b"exited with"),
         scan=(b"exit 1", b"exit code 1", b"exit code: 1", b"exit status 1", b"exited with code 1"),
-        shape=re.compile(
+        shape=later(
             rb"\A(?P<error>(?:[Ee]xit|(?:[Cc]ommand |[Pp]rocess |[Tt]raining )?[Ee]xited with(?: exit)? (?:code|status)"
             rb"|command terminated with exit code|[Ee]xit (?:code|status)):?\s(?P<code>1\d\d|\d{1,2}))\s*\Z"
         ),
@@ -111,7 +111,7 @@ RULES: Final = (
             b": unbound variable",
             b": not found\n",
         ),
-        shape=re.compile(
+        shape=later(
             rb"\A(?P<error>(?:slurmstepd: error: execve\(\): [^\r\n:]{1,300}|(?:[\w./-]{0,60}\b(?:ba|z|da)?sh"
             rb"|/[\w./-]{1,200})(?: ?: line"
             rb" \d{1,7}|: \d{1,7})?: [^\r\n:]{1,300}): (?:(?P<command>(?:command )?not found)"

@@ -17,6 +17,7 @@ from typing import Final
 from aftershock.parsers.clock import SECOND, Reading, wall_micros
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.marks import CONFIRMED
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, error
 from aftershock.schemas.events import TrainingEvent
@@ -111,13 +112,13 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Node failure on ",),
-        shape=re.compile(rb"srun: error: (?P<error>Node failure on (?P<host>[\w.,\[\]-]{1,400}))"),
+        shape=later(rb"srun: error: (?P<error>Node failure on (?P<host>[\w.,\[\]-]{1,400}))"),
         row=_read_node,
         only="slurm",
     ),
     Rule(
         words=(b"oom_kill event", b"oom-kill event", b"xceeded job memory limit", b" exceeded memory limit ("),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>Detected \d{1,9} oom[_-]kill event[^\r\n]{0,300}|slurmstepd: error: (?:Exceeded job memory "
             rb"limit"
             rb"|(?:Step|Job) [\w.]{1,40} exceeded (?:virtual )?memory limit \()[^\r\n]{0,200})"
@@ -129,7 +130,7 @@ RULES: Final = (
     Rule(
         words=(b": task ", b": tasks "),
         scan=(b"srun: error: ",),
-        shape=re.compile(
+        shape=later(
             rb"srun: error: (?P<error>(?P<hosts>[\w.,\[\]-]{1,400}): tasks? (?P<tasks>[\d,\[\]-]{1,200}): "
             rb"(?P<how>[A-Z][^\r\n]{1,200}))"
         ),
@@ -141,7 +142,7 @@ RULES: Final = (
             *(b"Job step aborted", b"srun: Force Terminated", b"forcing job termination", b"STEPD TERMINATED ON"),
             *(b"srun: Terminating StepId=", b"srun: got SIGCONT", b"srun: forcing"),
         ),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>Job step aborted: Waiting up to \d{1,6} seconds[^\r\n]{0,60}|srun: Force "
             rb"Terminated[^\r\n]{0,80}"
             rb"|srun: forcing job termination|\*\*\* STEP [\w.+]{1,40} STEPD TERMINATED ON [^\r\n]{1,200}"
@@ -160,7 +161,7 @@ RULES: Final = (
             b"Unable to allocate resources: ",
             b"Batch job submission failed: ",
         ),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>(?:Unable to create step for job|Task launch for (?:StepId=)?[\w.+]{1,40} failed on node"
             rb"|Application launch failed|Failed to invoke spank plugin stack|srun: error: task [\d,-]{1,80} launch "
             rb"failed: "

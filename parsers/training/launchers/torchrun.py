@@ -25,6 +25,7 @@ from typing import Final
 from aftershock.parsers.clock import SECOND, Reading, wall_micros
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.launchers.exits import role_of_exit
 from aftershock.parsers.training.marks import ATTEMPT, ENDED, FIRST_EXIT, PARTLY, SUCCESS
 from aftershock.parsers.training.prefixes import peel_all
@@ -134,24 +135,24 @@ def _time_of(printed: bytes) -> Reading | None:
 RULES: Final = (
     Rule(
         words=(b"Rendezvous complete for workers",),
-        shape=re.compile(rb"Rendezvous complete for workers"),
+        shape=later(rb"Rendezvous complete for workers"),
         row=_read_rendezvous,
         mark=ATTEMPT,
     ),
     Rule(
         words=(b"attempts left; will restart worker group",),
-        shape=re.compile(rb"(?P<left>\d{1,6})/(?P<most>\d{1,6}) attempts left; will restart worker group"),
+        shape=later(rb"(?P<left>\d{1,6})/(?P<most>\d{1,6}) attempts left; will restart worker group"),
         row=event("restart"),
         mark=ENDED,
     ),
     Rule(
         words=(b"new nodes from group_rank=",),
-        shape=re.compile(rb"Detected \d{1,6} new nodes from group_rank=\d{1,6}; will restart worker group"),
+        shape=later(rb"Detected \d{1,6} new nodes from group_rank=\d{1,6}; will restart worker group"),
         row=event("regroup"),
     ),
     Rule(
         words=(b"failed (exitcode: ",),
-        shape=re.compile(
+        shape=later(
             rb"failed \(exitcode: (?P<code>-?\d{1,5})\) local_rank: (?P<local>\d{1,4}) \(pid: \d{1,9}\) of binary: "
             rb"[^\r\n]{0,300}"
         ),
@@ -159,29 +160,29 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Root Cause (first observed failure):",),
-        shape=re.compile(rb"Root Cause \(first observed failure\):"),
+        shape=later(rb"Root Cause \(first observed failure\):"),
         row=_read_table,
     ),
     Rule(
         words=(b"Failures:", b"Other Failures:"),
-        shape=re.compile(rb"\A(?:Other )?Failures:\s*\Z"),
+        shape=later(rb"\A(?:Other )?Failures:\s*\Z"),
         row=_read_others,
     ),
     Rule(
         words=(b"worker group successfully finished", b"local worker group finished (WorkerState.SUCCEEDED)"),
-        shape=re.compile(rb"worker group (?:successfully finished|finished \(WorkerState\.SUCCEEDED\))"),
+        shape=later(rb"worker group (?:successfully finished|finished \(WorkerState\.SUCCEEDED\))"),
         row=event("exit"),
         mark=PARTLY,
     ),
     Rule(
         words=(b"Agent .run() is OK. No failures in the result",),
-        shape=re.compile(rb"Agent \.run\(\) is OK\. No failures in the result"),
+        shape=later(rb"Agent \.run\(\) is OK\. No failures in the result"),
         row=event("exit"),
         mark=SUCCESS,
     ),
     Rule(
         words=(b"closing signal SIG", b"death signal, shutting down workers", b"forcefully exiting via SIG"),
-        shape=re.compile(
+        shape=later(
             rb"(?P<error>Sending process \d{1,9} closing signal SIG\w{1,8}|Received \S{1,20} death signal, shutting "
             rb"down workers"
             rb"|Closing process \d{1,9} via signal SIG\w{1,8}|Unable to shutdown process \d{1,9} via SIG[^\r\n]{1,60})"

@@ -10,46 +10,46 @@ last that is written and the last that is loaded. The step of Colossal-AI counts
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.rules import Rule, event
 
 RULES: Final = (
     Rule(
         words=(b"Saving current state to ",),
-        shape=re.compile(
+        shape=later(
             rb"\bSaving current state to (?P<path>\S{0,1000}?(?:(?:step|checkpoint)[_-](?P<step>\d{1,12}))?/?)(?=\s|\Z)"
         ),
         row=event("save_begin"),
     ),
     Rule(
         words=(b"Random states saved in ",),
-        shape=re.compile(rb"\bRandom states saved in (?P<path>\S{1,1000})/[^/\s]+"),
+        shape=later(rb"\bRandom states saved in (?P<path>\S{1,1000})/[^/\s]+"),
         row=event("save_end"),
     ),
     Rule(
         words=(b"Loading states from ",),
-        shape=re.compile(
+        shape=later(
             rb"\bLoading states from (?P<path>\S{0,1000}?(?:(?:step|checkpoint)[_-](?P<step>\d{1,12}))?/?)(?=\s|\Z)"
         ),
         row=event("load_begin"),
     ),
     Rule(
         words=(b"All random states loaded successfully", b"Could not load random states"),
-        shape=re.compile(rb"\A(?:All random states loaded successfully|Could not load random states)"),
+        shape=later(rb"\A(?:All random states loaded successfully|Could not load random states)"),
         row=event("load_end"),
     ),
     Rule(
         words=(b"Saved checkpoint at epoch ",),
-        shape=re.compile(rb"\bSaved checkpoint at epoch \d{1,9} step [\d.]{1,16} at folder (?P<path>\S{1,1000})"),
+        shape=later(rb"\bSaved checkpoint at epoch \d{1,9} step [\d.]{1,16} at folder (?P<path>\S{1,1000})"),
         row=event("save_end"),
     ),
     Rule(
         words=(b"Loaded checkpoint ",),
         scan=(b" at epoch ",),
-        shape=re.compile(rb"\bLoaded checkpoint (?P<path>\S{1,1000}) at epoch \d{1,9} step \d{1,12}"),
+        shape=later(rb"\bLoaded checkpoint (?P<path>\S{1,1000}) at epoch \d{1,9} step \d{1,12}"),
         row=event("load_end"),
     ),
 )

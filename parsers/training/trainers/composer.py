@@ -15,6 +15,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.rules import Match, Rule, Said, event, whole
 from aftershock.parsers.training.values import step_from
 from aftershock.schemas.training import TrainingStep
@@ -47,7 +48,7 @@ def _read_step(found: Match, said: Said) -> TrainingStep | None:
 RULES: Final = (
     Rule(
         words=(b"[batch=", b"[token=", b"[sample=", b"[iteration="),
-        shape=re.compile(
+        shape=later(
             rb"(?P<epoch>\[epoch=\d{1,9}\])?\[(?P<unit>batch|token|sample|iteration)=(?P<at>\d{1,16})"
             rb"(?:/(?P<total>\d{1,16}))?\]:\s*\Z"
         ),
@@ -56,12 +57,12 @@ RULES: Final = (
     ),
     Rule(
         words=(b"[Eval batch=",),
-        shape=re.compile(rb"\[Eval batch=(?P<at>\d{1,12})/(?P=at)\] Eval on [^\n]{1,200} data:\s*\Z"),
+        shape=later(rb"\[Eval batch=(?P<at>\d{1,12})/(?P=at)\] Eval on [^\n]{1,200} data:\s*\Z"),
         row=event("validation"),
     ),
     Rule(
         words=(b"Trainer checkpoint loaded from ",),
-        shape=re.compile(rb"Trainer checkpoint loaded from (?P<path>\S+)"),
+        shape=later(rb"Trainer checkpoint loaded from (?P<path>\S+)"),
         row=event("load_end"),
     ),
 )

@@ -17,6 +17,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.rules import Match, Rule, Said, event, number, whole
 from aftershock.parsers.training.saves import NO_END
 from aftershock.parsers.training.steps import WEAK
@@ -53,23 +54,21 @@ RULES: Final = (
     Rule(
         words=(b"step=",),
         scan=(b", skipped=",),
-        shape=re.compile(
-            rb"\bstep=(?P<step>\d{1,12}), skipped=(?P<skipped>\d{1,12}),(?: lr=\[(?P<lr>" + _NUMBER + rb"))?"
-        ),
+        shape=later(rb"\bstep=(?P<step>\d{1,12}), skipped=(?P<skipped>\d{1,12}),(?: lr=\[(?P<lr>" + _NUMBER + rb"))?"),
         row=_read_step,
         only="step",
         mark=WEAK,
     ),
     Rule(
         words=(b"RunningAvgSamplesPerSec=",),
-        shape=re.compile(rb"/global_step=(?P<step>\d{1,12}), RunningAvgSamplesPerSec="),
+        shape=later(rb"/global_step=(?P<step>\d{1,12}), RunningAvgSamplesPerSec="),
         row=_read_step,
         only="step",
         mark=WEAK,
     ),
     Rule(
         words=(b" iter time (s): ",),
-        shape=re.compile(
+        shape=later(
             rb"\bsteps: (?P<step>\d{1,12}) loss: (?P<loss>" + _NUMBER + rb")[^\n]{0,400}? iter time \(s\): "
             rb"(?P<seconds>[\d.]+)"
         ),
@@ -80,32 +79,30 @@ RULES: Final = (
     Rule(
         words=(b", Rank: ",),
         scan=(b", loss = ",),
-        shape=re.compile(
-            rb"\bEpoch: \d{1,9}, Step: (?P<step>\d{1,12}), Rank: \d{1,7}, loss = (?P<loss>" + _NUMBER + rb")"
-        ),
+        shape=later(rb"\bEpoch: \d{1,9}, Step: (?P<step>\d{1,12}), Rank: \d{1,7}, loss = (?P<loss>" + _NUMBER + rb")"),
         row=_read_step,
         only="step",
     ),
     Rule(
         words=(b" is about to be saved!",),
-        shape=re.compile(rb"\[\w{1,20}\] Checkpoint (?P<tag>\S{1,200}) is about to be saved!"),
+        shape=later(rb"\[\w{1,20}\] Checkpoint (?P<tag>\S{1,200}) is about to be saved!"),
         row=lambda found, _: _read_tag("save_begin", found),
         mark=NO_END,
     ),
     Rule(
         words=(b"Saving model checkpoint: ",),
-        shape=re.compile(rb"Saving model checkpoint: (?P<path>(?:\S*/)?(?P<tag>[^\s/]{1,200}))/[^\s/]+"),
+        shape=later(rb"Saving model checkpoint: (?P<path>(?:\S*/)?(?P<tag>[^\s/]{1,200}))/[^\s/]+"),
         row=lambda found, _: _read_tag("save_begin", found),
         mark=NO_END,
     ),
     Rule(
         words=(b" is ready now!",),
-        shape=re.compile(rb"\[\w{1,20}\] Checkpoint (?P<tag>\S{1,200}) is ready now!"),
+        shape=later(rb"\[\w{1,20}\] Checkpoint (?P<tag>\S{1,200}) is ready now!"),
         row=lambda found, _: _read_tag("save_end", found),
     ),
     Rule(
         words=(b"Begin Load checkpoint from ", b"[Torch] Loading checkpoint from "),
-        shape=re.compile(
+        shape=later(
             rb"\[\w{1,20}\] (?:Begin Load|Loading) checkpoint from (?P<path>(?:\S*/)?(?P<tag>[^\s/]{1,200}))/[^\s/]+?"
             rb"\.\.\."
         ),
@@ -113,7 +110,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"End Load checkpoint from ", b"[Torch] Loaded checkpoint from "),
-        shape=re.compile(
+        shape=later(
             rb"\[\w{1,20}\] (?:End Load|Loaded) checkpoint from (?P<path>(?:\S*/)?(?P<tag>[^\s/]{1,200}))/[^\s/]+?"
             rb"\.\.\."
         ),
@@ -121,7 +118,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Unable to find latest file at ",),
-        shape=re.compile(rb"Unable to find latest file at (?P<path>[^\s,]+)"),
+        shape=later(rb"Unable to find latest file at (?P<path>[^\s,]+)"),
         row=event("load_missing"),
     ),
 )

@@ -14,6 +14,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.rules import Match, Rule, Said, event, whole
 from aftershock.parsers.training.values import step_from
 from aftershock.schemas.events import TrainingEvent
@@ -38,24 +39,24 @@ RULES: Final = (
     Rule(
         words=(b"loss=",),
         scan=(b"num_updates=", b" nll_loss="),
-        shape=re.compile(rb"\bepoch \d{3,9}: {1,8}\d{1,12} / \d{1,12} (?P<values>[^\r\n]{1,4000})"),
+        shape=later(rb"\bepoch \d{3,9}: {1,8}\d{1,12} / \d{1,12} (?P<values>[^\r\n]{1,4000})"),
         row=_read_step,
         only="step",
     ),
     Rule(
         words=(b"valid on '",),
-        shape=re.compile(rb"\bepoch \d{3,9} \| valid on '[^'\n]{1,80}' subset \|(?P<values>[^\r\n]{1,4000})"),
+        shape=later(rb"\bepoch \d{3,9} \| valid on '[^'\n]{1,80}' subset \|(?P<values>[^\r\n]{1,4000})"),
         row=_read_valid,
     ),
     Rule(
         words=(b"Preparing to save checkpoint for epoch ",),
-        shape=re.compile(rb"Preparing to save checkpoint for epoch \d{1,9} @ (?P<step>\d{1,12}) updates"),
+        shape=later(rb"Preparing to save checkpoint for epoch \d{1,9} @ (?P<step>\d{1,12}) updates"),
         row=event("save_begin"),
     ),
     Rule(
         words=(b"Saved checkpoint ",),
         scan=(b" updates, score ",),
-        shape=re.compile(
+        shape=later(
             rb"\bSaved checkpoint (?P<path>\S{1,1000}) \(epoch \d{1,9} @ (?P<step>\d{1,12}) updates[^)\n]{0,80}\)"
             rb"(?: \(writing took (?P<duration>[\d.]{1,20}) seconds\))?"
         ),
@@ -63,20 +64,20 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Preparing to load checkpoint ",),
-        shape=re.compile(rb"\bPreparing to load checkpoint (?P<path>\S{1,1000})"),
+        shape=later(rb"\bPreparing to load checkpoint (?P<path>\S{1,1000})"),
         row=event("load_begin"),
     ),
     Rule(
         words=(b"Loaded checkpoint ",),
         scan=(b" updates)",),
-        shape=re.compile(
+        shape=later(
             rb"\bLoaded checkpoint (?P<path>\S{1,1000}) \(epoch \d{1,9} @ (?P<step>\d{1,12}) updates[^)\n]{0,80}\)"
         ),
         row=event("load_end"),
     ),
     Rule(
         words=(b"No existing checkpoint found ",),
-        shape=re.compile(rb"No existing checkpoint found \S"),
+        shape=later(rb"No existing checkpoint found \S"),
         row=event("load_missing", step=0),
     ),
 )

@@ -18,6 +18,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.bars import BAR as TQDM
 from aftershock.parsers.training.bars import bar_of
 from aftershock.parsers.training.marks import SUCCESS
@@ -98,30 +99,30 @@ def _read_bar_with_values(found: Match, _said: Said) -> TrainingStep | None:
 RULES: Final = (
     Rule(
         words=(b"%|",),
-        shape=re.compile(TQDM.pattern),
+        shape=later(TQDM.pattern),
         row=_read_bar,
         mark=BAR,
     ),
     Rule(
         words=(b"loss=", b"Loss="),
         scan=(b"it, loss=", b"/s, loss=", b"it, Loss=", b"/s, Loss=", b"train/loss=", b"train_loss="),
-        shape=re.compile(TQDM.pattern),
+        shape=later(TQDM.pattern),
         row=_read_bar_with_values,
     ),
     Rule(
         words=(b"'loss': ", b"'train_runtime': ", b"'eval_loss': ", b"'eval_runtime': ", b"'train_loss': "),
-        shape=re.compile(rb"(?<![\w=])(?P<dict>\{'[^{}\n]{1,4000}\})"),
+        shape=later(rb"(?<![\w=])(?P<dict>\{'[^{}\n]{1,4000}\})"),
         row=_read_dict,
         mark=VALUES,
     ),
     Rule(
         words=(b"***** Running training *****",),
-        shape=re.compile(rb"\*{5} Running training \*{5}"),
+        shape=later(rb"\*{5} Running training \*{5}"),
         row=event("start"),
     ),
     Rule(
         words=(b"Resuming training from checkpoint with epoch", b"Continuing training from global step"),
-        shape=re.compile(
+        shape=later(
             rb"(?:Resuming training from checkpoint with epoch \d+ and global step|Continuing training from global st"
             rb"ep)"
             rb" (?P<step>\d+)"
@@ -130,13 +131,13 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Saving model checkpoint to ",),
-        shape=re.compile(rb"Saving model checkpoint to (?P<path>\S*?(?:checkpoint-(?P<step>\d+))?/?)(?=[\s.,]*\Z|\s)"),
+        shape=later(rb"Saving model checkpoint to (?P<path>\S*?(?:checkpoint-(?P<step>\d+))?/?)(?=[\s.,]*\Z|\s)"),
         row=event("save_begin"),
         mark=NO_END,
     ),
     Rule(
         words=(b"Loading model from ",),
-        shape=re.compile(rb"Loading model from (?P<path>\S*?checkpoint-(?P<step>\d+))[/.]?(?=\s|\Z)"),
+        shape=later(rb"Loading model from (?P<path>\S*?checkpoint-(?P<step>\d+))[/.]?(?=\s|\Z)"),
         row=event("load_begin"),
         mark=NO_END,
     ),

@@ -8,10 +8,10 @@ are the tokens of the step, not those since the beginning. Of an async save only
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.rules import Match, Rule, Said, event, number, whole
 from aftershock.parsers.training.saves import NO_END
 from aftershock.schemas.training import TrainingStep
@@ -28,7 +28,7 @@ def _read_step(found: Match, _said: Said) -> TrainingStep:
 RULES: Final = (
     Rule(
         words=(b"completed step: ",),
-        shape=re.compile(
+        shape=later(
             rb"\bcompleted step: (?P<step>\d{1,12}), seconds: (?P<seconds>"
             + _NUMBER
             + rb")(?:, live slice count: \d+)?(?:, TFLOP/s/device: (?P<tflops>"
@@ -46,30 +46,28 @@ RULES: Final = (
     ),
     Rule(
         words=(b"eval metrics after step: ", b"Completed eval after train step "),
-        shape=re.compile(rb"(?:eval metrics after step: |Completed eval after train step )(?P<step>\d{1,12})"),
+        shape=later(rb"(?:eval metrics after step: |Completed eval after train step )(?P<step>\d{1,12})"),
         row=event("validation"),
     ),
     Rule(
         words=(b"Started an asynchronous checkpoint save for step ", b"saved a checkpoint at step "),
-        shape=re.compile(
-            rb"(?:Started an asynchronous checkpoint save for|saved a checkpoint at) step (?P<step>\d{1,12})"
-        ),
+        shape=later(rb"(?:Started an asynchronous checkpoint save for|saved a checkpoint at) step (?P<step>\d{1,12})"),
         row=event("save_begin"),
         mark=NO_END,
     ),
     Rule(
         words=(b"Saved a checkpoint at step ",),
-        shape=re.compile(rb"Saved a checkpoint at step (?P<step>\d{1,12})"),
+        shape=later(rb"Saved a checkpoint at step (?P<step>\d{1,12})"),
         row=event("save_end"),
     ),
     Rule(
         words=(b"restoring from this run's directory step ", b"restoring from this run's directory latest step "),
-        shape=re.compile(rb"restoring from this run's directory (?:latest )?step (?P<step>\d{1,12})"),
+        shape=later(rb"restoring from this run's directory (?:latest )?step (?P<step>\d{1,12})"),
         row=event("resume"),
     ),
     Rule(
         words=(b"No existing checkpoints found, not restoring checkpoint",),
-        shape=re.compile(rb"No existing checkpoints found, not restoring checkpoint"),
+        shape=later(rb"No existing checkpoints found, not restoring checkpoint"),
         row=event("load_missing", step=0),
     ),
 )

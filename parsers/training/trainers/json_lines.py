@@ -12,12 +12,12 @@ have a loss too.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final
 
 from aftershock.parsers.clock import Reading
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.prefixes import reading_of
 from aftershock.parsers.training.rules import Match, Rule, Said, Told
 from aftershock.parsers.training.values import step_from
@@ -87,7 +87,7 @@ RULES: Final = (
     Rule(
         words=(b'loss":',),
         scan=(b'"loss":', b'"train_loss":', b'"train/loss":', b'"valid_loss":', b'"val_loss":', b'"eval_loss":'),
-        shape=re.compile(rb"\A[^{\r\n]{0,200}(?P<json>\{\"[^\r\n]{0,16384}\})\s*\Z"),
+        shape=later(rb"\A[^{\r\n]{0,200}(?P<json>\{\"[^\r\n]{0,16384}\})\s*\Z"),
         row=_read,
     ),
 )

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.rules import Match, Rule, Said, event, number, whole
 from aftershock.schemas.training import TrainingStep
 
@@ -119,7 +120,7 @@ RULES: Final = (
     Rule(
         words=(b" loss at ", b" results at "),
         scan=(b" value: ",),
-        shape=re.compile(
+        shape=later(
             rb"\b(?:validation|test)\b[\w .-]{0,60} (?:loss|results) at (?:iteration (?P<step>\d{1,12}))?[^|]{0,200}"
             rb"\|[^|]{0,80} value: (?:[\d-]|nan|inf)"
         ),

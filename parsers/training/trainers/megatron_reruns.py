@@ -17,6 +17,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.marks import REPRINT
 from aftershock.parsers.training.rules import Match, Rule, Said, whole
 from aftershock.schemas.events import TrainingEvent
@@ -50,26 +51,26 @@ def _verdict(error_class: str, error_role: str) -> Callable[[Match, Said], Train
 RULES: Final = (
     Rule(
         words=(b"unexpected result is not reproducible",),
-        shape=re.compile(_WHERE + rb"(?:First|Second) rerun: unexpected result is not reproducible"),
+        shape=later(_WHERE + rb"(?:First|Second) rerun: unexpected result is not reproducible"),
         row=_verdict("silent_data_corruption", "root"),
         only="fault",
     ),
     Rule(
         words=(b"Possible transient error!", b"Possible persistent error!"),
-        shape=re.compile(_WHERE + rb"Possible (?:transient|persistent) error!"),
+        shape=later(_WHERE + rb"Possible (?:transient|persistent) error!"),
         row=_verdict("silent_data_corruption", "root"),
         only="fault",
         mark=REPRINT,
     ),
     Rule(
         words=(b"reproducible on a different GPU, therefore it was",),
-        shape=re.compile(rb"Second rerun: unexpected result is reproducible on a different GPU"),
+        shape=later(rb"Second rerun: unexpected result is reproducible on a different GPU"),
         row=_verdict("numeric_divergence", "root"),
         only="fault",
     ),
     Rule(
         words=(b"Correct result (but possible Application error)",),
-        shape=re.compile(_WHERE + rb"Correct result \(but possible Application error\)"),
+        shape=later(_WHERE + rb"Correct result \(but possible Application error\)"),
         row=_verdict("numeric_divergence", "root"),
         only="fault",
         mark=REPRINT,
@@ -80,7 +81,7 @@ RULES: Final = (
             b"First rerun: unexpected result is reproducible",
             b"Got rescheduled on the same GPU.",
         ),
-        shape=re.compile(
+        shape=later(
             _WHERE
             + rb"(?:Unexpected result \S{1,60} on rank (?P<by>\d{1,7}) at iteration #(?P<at>\d{1,12}) invocation #|"
             rb"First rerun: unexpected result is reproducible|Got rescheduled on the same GPU\.)"
@@ -90,7 +91,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b": Unexpected result ",),
-        shape=re.compile(
+        shape=later(
             rb"Rank (?P<rank>\d{1,7}), node (?P<node>[^\s,]{1,253}), device \d{1,4}, iteration (?P<step>\d{1,12}): "
             rb"Unexpected result (?:nan|-?inf)\b"
         ),

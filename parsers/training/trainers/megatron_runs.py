@@ -21,6 +21,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.marks import SUCCESS
 from aftershock.parsers.training.prefixes import reading_of
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, event, number, whole
@@ -92,17 +93,17 @@ def _read_progress(found: Match, _said: Said) -> TrainingEvent:
 RULES: Final = (
     Rule(
         words=(b"saving checkpoint at iteration",),
-        shape=re.compile(rb"\bsaving checkpoint at iteration\s+(?P<step>\d{1,12}) to (?P<path>\S+)"),
+        shape=later(rb"\bsaving checkpoint at iteration\s+(?P<step>\d{1,12}) to (?P<path>\S+)"),
         row=event("save_begin"),
     ),
     Rule(
         words=(b"scheduled an async checkpoint save at iteration",),
-        shape=re.compile(rb"scheduled an async checkpoint save at iteration\s+(?P<step>\d{1,12}) to (?P<path>\S+)"),
+        shape=later(rb"scheduled an async checkpoint save at iteration\s+(?P<step>\d{1,12}) to (?P<path>\S+)"),
         row=event("save_scheduled"),
     ),
     Rule(
         words=(b"uccessfully saved checkpoint", b"uccessfully saved local checkpoint"),
-        shape=re.compile(
+        shape=later(
             rb"[Ss]uccessfully saved (?:local )?checkpoint (?:from|at) iteration\s+(?P<step>\d{1,12})"
             rb"(?: to (?P<path>\S+))?"
         ),
@@ -112,7 +113,7 @@ RULES: Final = (
     Rule(
         words=(b"checkpoint from ",),
         scan=(b"loading checkpoint from ", b"loading release ", b"loading distributed checkpoint "),
-        shape=re.compile(
+        shape=later(
             rb"\bloading (?:release )?(?:distributed )?checkpoint from (?P<path>\S+)"
             rb"(?: at iteration\s+(?P<step>\d{1,12}))?"
         ),
@@ -120,7 +121,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"successfully loaded checkpoint from",),
-        shape=re.compile(
+        shape=later(
             rb"successfully loaded checkpoint from (?P<path>\S+)(?: +\[[^\]]{0,120}\])?"
             rb"(?: at iteration\s+(?P<step>\d{1,12}))?"
         ),
@@ -129,17 +130,17 @@ RULES: Final = (
     ),
     Rule(
         words=(b"will not load any checkpoints and will start from random",),
-        shape=re.compile(rb"will not load any checkpoints and will start from random"),
+        shape=later(rb"will not load any checkpoints and will start from random"),
         row=event("load_missing", step=0),
     ),
     Rule(
         words=(b"successfully deleted checkpoint from iteration",),
-        shape=re.compile(rb"successfully deleted checkpoint from iteration\s+(?P<step>\d{1,12})(?: at (?P<path>\S+))?"),
+        shape=later(rb"successfully deleted checkpoint from iteration\s+(?P<step>\d{1,12})(?: at (?P<path>\S+))?"),
         row=event("checkpoint_deleted"),
     ),
     Rule(
         words=(b"] datetime: ",),
-        shape=re.compile(
+        shape=later(
             rb"\[(?P<label>[A-Za-z][^\[\]\n]{2,120})\] datetime: "
             rb"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?)"
         ),
@@ -147,7 +148,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"\t# GPUs: ",),
-        shape=re.compile(
+        shape=later(
             rb"\AJob ID: [^\t]{0,80}\t# GPUs: \d{1,7}\t(?P<what>Starting job|Sav(?:ed|ing) (?:async )?(?:local )?"
             rb"checkpoint|Deleted checkpoint)(?:\tIteration: (?P<step>\d{1,12}))?(?=\t|\s*\Z)"
         ),

@@ -11,11 +11,11 @@ anew at its word.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final
 
 from aftershock.parsers.clock import Reading
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.evaluations import BESIDE
 from aftershock.parsers.training.marks import SUCCESS
 from aftershock.parsers.training.rules import Match, Rule, Said, Told
@@ -87,7 +87,7 @@ def _int(value: Any) -> int | None:
 RULES: Final = (
     Rule(
         words=(b":::MLLOG {", b":::MLL {"),
-        shape=re.compile(rb":::MLL(?:OG)? (?P<json>\{(?:(?!:::MLL)[^\r\n])*\})"),
+        shape=later(rb":::MLL(?:OG)? (?P<json>\{(?:(?!:::MLL)[^\r\n])*\})"),
         row=_read,
     ),
 )

@@ -12,10 +12,10 @@ https://github.com/KellerJordan/modded-nanogpt. LitGPT counts batches (iter) and
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.rules import Match, Rule, Said, event, number, whole
 from aftershock.parsers.training.saves import NO_END_LAST_STEP
 from aftershock.schemas.training import TrainingStep
@@ -43,7 +43,7 @@ RULES: Final = (
     Rule(
         words=(b": loss ",),
         scan=(b"ms, mfu ",),
-        shape=re.compile(
+        shape=later(
             rb"\biter (?P<step>\d{1,12}): loss (?P<loss>" + _NUMBER + rb"), time (?P<millis>[\d.]{1,16})ms, mfu "
         ),
         row=_read_step,
@@ -52,13 +52,13 @@ RULES: Final = (
     Rule(
         words=(b": train loss ",),
         scan=(b", val loss ",),
-        shape=re.compile(rb"\bstep (?P<step>\d{1,12}): train loss " + _NUMBER + rb", val loss "),
+        shape=later(rb"\bstep (?P<step>\d{1,12}): train loss " + _NUMBER + rb", val loss "),
         row=event("validation"),
         only="step",
     ),
     Rule(
         words=(b" | loss train: ",),
-        shape=re.compile(
+        shape=later(
             rb"\bEpoch \d{1,9} \| iter \d{1,12} step (?P<step>\d{1,12}) \| loss train: (?P<loss>" + _NUMBER + rb"),"
         ),
         row=_read_litgpt,
@@ -67,7 +67,7 @@ RULES: Final = (
     Rule(
         words=(b"z)| norm ", b"| loss "),
         scan=(b" bf16 MFU | ", b"z)| norm "),
-        shape=re.compile(
+        shape=later(
             rb"\bstep +(?P<step>\d{1,12})/(?P<total>\d{1,12}) \| loss (?P<loss>"
             + _NUMBER
             + rb") \([^)\n]{1,16}\)\| norm (?P<norm>"
@@ -81,7 +81,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b" step_avg:",),
-        shape=re.compile(
+        shape=later(
             rb"\bstep:(?P<step>\d{1,12})/(?P<total>\d{1,12}) train_loss:(?P<loss>"
             + _NUMBER
             + rb") train_time:[\d.]+m?s step_avg:(?P<millis>[\d.]{1,16})ms"
@@ -92,18 +92,18 @@ RULES: Final = (
     Rule(
         words=(b" val_loss:",),
         scan=(b" step_avg:",),
-        shape=re.compile(rb"\bstep:(?P<step>\d{1,12})/\d{1,12} val_loss:" + _NUMBER),
+        shape=later(rb"\bstep:(?P<step>\d{1,12})/\d{1,12} val_loss:" + _NUMBER),
         row=event("validation"),
     ),
     Rule(
         words=(b": val loss ",),
         scan=(b", val time: ",),
-        shape=re.compile(rb"\biter \d{1,12}: val loss " + _NUMBER + rb", val time: "),
+        shape=later(rb"\biter \d{1,12}: val loss " + _NUMBER + rb", val time: "),
         row=event("validation"),
     ),
     Rule(
         words=(b"saving checkpoint to ", b"Saving checkpoint to "),
-        shape=re.compile(
+        shape=later(
             rb"\A[sS]aving checkpoint to (?!: )['\"]?(?P<path>[^\s'\"]{0,1000}?(?:step-(?P<step>\d{1,12}))?(?:/lit_mo"
             rb"del\.pth)?)"
             rb"['\"]?\s*\Z"
@@ -113,7 +113,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Resuming training from ",),
-        shape=re.compile(rb"\AResuming training from (?P<path>[^\s'\"]*/step-(?P<step>\d{1,12})\S*)"),
+        shape=later(rb"\AResuming training from (?P<path>[^\s'\"]*/step-(?P<step>\d{1,12})\S*)"),
         row=event("load_begin"),
     ),
 )

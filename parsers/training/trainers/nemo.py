@@ -17,6 +17,7 @@ from typing import Final
 from aftershock.parsers.clock import Reading
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.bars import BAR as TQDM
 from aftershock.parsers.training.bars import bar_of
 from aftershock.parsers.training.marks import SUCCESS
@@ -75,24 +76,24 @@ def _read_finalized(found: Match, _said: Said) -> Told:
 RULES: Final = (
     Rule(
         words=(b"global_step=",),
-        shape=re.compile(TQDM.pattern),
+        shape=later(TQDM.pattern),
         row=_read_bar,
     ),
     Rule(
         words=(b"Training epoch ",),
-        shape=re.compile(
+        shape=later(
             rb"\bTraining epoch \d{1,9}, iteration (?P<step>\d{1,12})/(?P<last>\d{1,12}) (?P<fields>\|[^\r\n]{1,4000})"
         ),
         row=_read_printed,
     ),
     Rule(
         words=(b"Scheduled async checkpoint save for ",),
-        shape=re.compile(rb"Scheduled async checkpoint save for (?P<path>\S+)"),
+        shape=later(rb"Scheduled async checkpoint save for (?P<path>\S+)"),
         row=_read_scheduled,
     ),
     Rule(
         words=(b"Async checkpoint save for step ",),
-        shape=re.compile(
+        shape=later(
             rb"Async checkpoint save for step (?P<step>\d{1,12}) \((?P<path>[^)\n]{1,1000})\) finalized successfully"
             rb"(?: at (?P<at>\d{9,11}(?:\.\d{1,9})?))?"
         ),
@@ -100,25 +101,23 @@ RULES: Final = (
     ),
     Rule(
         words=(b", saving model to ",),
-        shape=re.compile(rb"\bglobal step (?P<step>\d{1,12}): .{0,200}?, saving model to '(?P<path>[^'\n]{1,1000})'"),
+        shape=later(rb"\bglobal step (?P<step>\d{1,12}): .{0,200}?, saving model to '(?P<path>[^'\n]{1,1000})'"),
         row=event("save_begin"),
         mark=NO_END,
     ),
     Rule(
         words=(b"Restoring states from the checkpoint path at ", b"Restoring states from the checkpoint at "),
-        shape=re.compile(rb"Restoring states from the checkpoint (?:path )?at (?P<path>\S+)"),
+        shape=later(rb"Restoring states from the checkpoint (?:path )?at (?P<path>\S+)"),
         row=lambda found, _: _path_event("load_begin", found["path"]),
     ),
     Rule(
         words=(b"Restored all states from the checkpoint ", b"Loaded model weights from the checkpoint at "),
-        shape=re.compile(
-            rb"(?:Restored all states|Loaded model weights) from the checkpoint (?:file )?at (?P<path>\S+)"
-        ),
+        shape=later(rb"(?:Restored all states|Loaded model weights) from the checkpoint (?:file )?at (?P<path>\S+)"),
         row=lambda found, _: _path_event("load_end", found["path"]),
     ),
     Rule(
         words=(b"`Trainer.fit` stopped: ",),
-        shape=re.compile(rb"`Trainer\.fit` stopped: (?:`max_steps=(?P<step>\d{1,12})`)?"),
+        shape=later(rb"`Trainer\.fit` stopped: (?:`max_steps=(?P<step>\d{1,12})`)?"),
         row=event("exit"),
         mark=SUCCESS,
     ),

@@ -17,6 +17,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.marks import SUCCESS
 from aftershock.parsers.training.rules import Match, Rule, Said, event, whole
 from aftershock.parsers.training.saves import LAST_STEP
@@ -51,7 +52,7 @@ def _read_step(found: Match, said: Said) -> TrainingStep:
 RULES: Final = (
     Rule(
         words=(b"[step=",),
-        shape=re.compile(
+        shape=later(
             rb"\[step=(?P<step>[\d,]{1,16})/(?:(?P<total>[\d,]{1,16})|\?\?\?|None)(?:,epoch=\d+[^\]\n]{0,60})?\]"
         ),
         row=_read_step,
@@ -65,13 +66,13 @@ RULES: Final = (
             b"model checkpoint...",
         ),
         scan=(b"checkpoint...",),
-        shape=re.compile(rb"\ASaving (?:final )?(?:ephemeral )?(?:unsharded )?(?:model )?checkpoint\.\.\."),
+        shape=later(rb"\ASaving (?:final )?(?:ephemeral )?(?:unsharded )?(?:model )?checkpoint\.\.\."),
         row=event("save_begin"),
         mark=LAST_STEP,
     ),
     Rule(
         words=(b"heckpoint saved to ",),
-        shape=re.compile(
+        shape=later(
             rb"\A(?:Unsharded checkpoint|Checkpoint) saved to (?P<path>\S*?(?:step(?P<step>\d{1,12})(?:-unsharded)?)?"
             rb"/?)(?=\s|\Z)"
         ),
@@ -79,18 +80,18 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Saving checkpoint for step ",),
-        shape=re.compile(rb"\ASaving checkpoint for step (?P<step>\d{1,12}) to '(?P<path>[^'\n]{1,1000})'"),
+        shape=later(rb"\ASaving checkpoint for step (?P<step>\d{1,12}) to '(?P<path>[^'\n]{1,1000})'"),
         row=event("save_begin"),
     ),
     Rule(
         words=(b"Checkpoint saved", b" saved successfully"),
         scan=(b"Checkpoint saved", b"Checkpoint for step "),
-        shape=re.compile(rb"\ACheckpoint (?:saved|for step (?P<step>\d{1,12}) saved successfully)\.?\s*\Z"),
+        shape=later(rb"\ACheckpoint (?:saved|for step (?P<step>\d{1,12}) saved successfully)\.?\s*\Z"),
         row=event("save_end"),
     ),
     Rule(
         words=(b"Loading checkpoint from ",),
-        shape=re.compile(
+        shape=later(
             rb"\ALoading checkpoint from '?(?P<path>[^'\s]{0,1000}?(?:step(?P<step>\d{1,12})(?:-unsharded)?)?/?)'?"
             rb"\.\.\.\s*\Z"
         ),
@@ -98,17 +99,17 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Checkpoint successfully loaded",),
-        shape=re.compile(rb"\ACheckpoint successfully loaded"),
+        shape=later(rb"\ACheckpoint successfully loaded"),
         row=event("load_end"),
     ),
     Rule(
         words=(b"Will resume training from step ",),
-        shape=re.compile(rb"\AWill resume training from step (?P<step>\d{1,12})"),
+        shape=later(rb"\AWill resume training from step (?P<step>\d{1,12})"),
         row=event("resume"),
     ),
     Rule(
         words=(b"Training complete", b"Training epoch complete"),
-        shape=re.compile(rb"\ATraining complete\.?\s*\Z"),
+        shape=later(rb"\ATraining complete\.?\s*\Z"),
         row=event("exit"),
         mark=SUCCESS,
     ),

@@ -13,6 +13,7 @@ import re
 from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.rules import Match, Rule, Said, number, whole
 from aftershock.schemas.training import TrainingStep
 
@@ -42,7 +43,7 @@ RULES: Final = (
     Rule(
         words=(b"oss: ", b"oss=", b"oss ", b"oss:"),
         scan=(b"loss: ", b"loss=", b"Loss: ", b"Loss=", b" loss ", b"_loss ", b"loss:"),
-        shape=re.compile(
+        shape=later(
             rb"(?<![\w/.-])(?:(?:global|train|training)[ _])?(?:[Ss]tep|STEP|[Ii]ter(?:ation)?|ITER)s?"
             rb"(?: *[:=#] *| +)(?P<step>\d{1,12})(?: */ *(?P<total>\d{1,12}))?(?![\d.])"
             rb"(?P<between>[^\w\r\n](?:(?!\b[Ss]tep)[^\r\n]){0,80}?)"

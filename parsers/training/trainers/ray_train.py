@@ -16,6 +16,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.rules import Made, Match, Rule, Said, event, whole
 from aftershock.parsers.training.values import has_loss, step_from
 from aftershock.schemas.events import TrainingEvent
@@ -36,7 +37,7 @@ def _read_report(found: Match, _said: Said) -> Iterator[Made]:
 RULES: Final = (
     Rule(
         words=(b"Reporting training result ",),
-        shape=re.compile(
+        shape=later(
             rb"Reporting training result \d{1,12}: TrainingReport\(checkpoint="
             rb"(?:None|Checkpoint\([^)\n]{0,200}?path=(?P<path>[^),\s]{1,1000})\)), metrics=\{(?P<metrics>[^}\n]{0,40"
             rb"00})\}"
@@ -46,9 +47,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b"Checkpoint successfully created at: ",),
-        shape=re.compile(
-            rb"Checkpoint successfully created at: Checkpoint\([^)\n]{0,200}?path=(?P<path>[^),\s]{1,1000})\)"
-        ),
+        shape=later(rb"Checkpoint successfully created at: Checkpoint\([^)\n]{0,200}?path=(?P<path>[^),\s]{1,1000})\)"),
         row=event("save_end"),
     ),
 )

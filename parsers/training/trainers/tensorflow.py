@@ -14,6 +14,7 @@ import re
 from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.rules import Match, Rule, Said, event, number, whole
 from aftershock.parsers.training.saves import NO_END
 from aftershock.schemas.training import TrainingStep
@@ -39,7 +40,7 @@ def _read_orbit(found: Match, said: Said) -> TrainingStep | None:
 RULES: Final = (
     Rule(
         words=(b", step = ",),
-        shape=re.compile(
+        shape=later(
             rb"\bloss = (?P<loss>" + _NUMBER + rb"), (?:[^\n]{0,200}, )?step = (?P<step>\d{1,12})(?= \(|,|\s*\Z)"
         ),
         row=_read_step,
@@ -47,19 +48,19 @@ RULES: Final = (
     ),
     Rule(
         words=(b"| steps/sec: ",),
-        shape=re.compile(rb"\btrain \| step: +(?P<step>\d{1,12}) \| steps/sec: +(?P<speed>[\d.]{1,16}) \| output:"),
+        shape=later(rb"\btrain \| step: +(?P<step>\d{1,12}) \| steps/sec: +(?P<speed>[\d.]{1,16}) \| output:"),
         row=_read_orbit,
         only="step",
     ),
     Rule(
         words=(b"Saving checkpoints for ",),
-        shape=re.compile(rb"\bSaving checkpoints for (?P<step>\d{1,12}) into (?P<path>\S{1,1000}?)\.?(?=\s|\Z)"),
+        shape=later(rb"\bSaving checkpoints for (?P<step>\d{1,12}) into (?P<path>\S{1,1000}?)\.?(?=\s|\Z)"),
         row=event("save_begin"),
         mark=NO_END,
     ),
     Rule(
         words=(b"Restoring parameters from ",),
-        shape=re.compile(rb"\bRestoring parameters from (?P<path>\S{0,1000}?-(?P<step>\d{1,12}))(?=\s|\Z)"),
+        shape=later(rb"\bRestoring parameters from (?P<path>\S{0,1000}?-(?P<step>\d{1,12}))(?=\s|\Z)"),
         row=event("load_begin"),
         mark=NO_END,
     ),

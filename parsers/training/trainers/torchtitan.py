@@ -12,10 +12,10 @@ pipeline that compute no loss print -1.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.marks import SUCCESS
 from aftershock.parsers.training.rules import Match, Rule, Said, event, number, whole
 from aftershock.parsers.training.saves import LAST_STEP, NO_END_LAST_STEP
@@ -38,7 +38,7 @@ RULES: Final = (
     Rule(
         words=(b"step: ",),
         scan=(b"grad_norm: ", b"tps: ", b"wps: "),
-        shape=re.compile(
+        shape=later(
             rb"(?<!validate )(?<!validation )(?<!eval )(?<!val )(?<!test )"
             rb"\bstep: *(?P<step>\d{1,12})  +loss: +(?P<loss>" + _NUMBER + rb")"
             rb"(?:  +grad_norm: +(?P<norm>" + _NUMBER + rb"))?(?:  +memory: +[\d.]+GiB\([^)]{0,16}\))?"
@@ -49,74 +49,74 @@ RULES: Final = (
     ),
     Rule(
         words=(b"validate step: ",),
-        shape=re.compile(rb"\bvalidate step: *(?P<step>\d{1,12})  +loss: "),
+        shape=later(rb"\bvalidate step: *(?P<step>\d{1,12})  +loss: "),
         row=event("validation"),
     ),
     Rule(
         words=(b"aving the checkpoint", b"aving a checkpoint"),
-        shape=re.compile(rb"\ASaving (?:the|a) checkpoint(?: \(or staging if async is enabled\))?(?=\.)"),
+        shape=later(rb"\ASaving (?:the|a) checkpoint(?: \(or staging if async is enabled\))?(?=\.)"),
         row=event("save_begin"),
         mark=LAST_STEP,
     ),
     Rule(
         words=(b"Staging the checkpoint",),
-        shape=re.compile(rb"\AStaging the checkpoint\."),
+        shape=later(rb"\AStaging the checkpoint\."),
         row=event("save_begin"),
         mark=NO_END_LAST_STEP,
     ),
     Rule(
         words=(b" checkpoint in ", b" checkpoint at last step, step "),
         scan=(b" at last step, step ",),
-        shape=re.compile(
+        shape=later(
             rb"\ASaving a (?:model only|full) checkpoint (?:in \S{1,40} )?at last step, step (?P<step>\d{1,12})\."
         ),
         row=event("save_begin"),
     ),
     Rule(
         words=(b"Finished saving the checkpoint",),
-        shape=re.compile(
+        shape=later(
             rb"Finished saving the checkpoint (?:\(or staging if async is enabled\) ?)?in (?P<duration>[\d.]+) seconds"
         ),
         row=event("save_end"),
     ),
     Rule(
         words=(b"Finished staging the checkpoint",),
-        shape=re.compile(rb"Finished staging the checkpoint in (?P<duration>[\d.]+) seconds"),
+        shape=later(rb"Finished staging the checkpoint in (?P<duration>[\d.]+) seconds"),
         row=event("save_scheduled"),
     ),
     Rule(
         words=(b"Last step checkpoint completed in ",),
-        shape=re.compile(rb"Last step checkpoint completed in (?P<duration>[\d.]+) ?s"),
+        shape=later(rb"Last step checkpoint completed in (?P<duration>[\d.]+) ?s"),
         row=event("save_end"),
     ),
     Rule(
         words=(b"Loading the checkpoint ",),
-        shape=re.compile(rb"\ALoading the checkpoint from (?P<path>\S*?(?:step-(?P<step>\d{1,12}))?/?)\.(?=\s|\Z)"),
+        shape=later(rb"\ALoading the checkpoint from (?P<path>\S*?(?:step-(?P<step>\d{1,12}))?/?)\.(?=\s|\Z)"),
         row=event("load_begin"),
     ),
     Rule(
         words=(b"Loading the checkpoint at step ",),
-        shape=re.compile(rb"\ALoading the checkpoint at step (?P<step>\d{1,12})\.(?=\s|\Z)"),
+        shape=later(rb"\ALoading the checkpoint at step (?P<step>\d{1,12})\.(?=\s|\Z)"),
         row=event("load_begin"),
     ),
     Rule(
         words=(b"Finished loading the checkpoint",),
-        shape=re.compile(rb"Finished loading the checkpoint in (?P<duration>[\d.]+) seconds"),
+        shape=later(rb"Finished loading the checkpoint in (?P<duration>[\d.]+) seconds"),
         row=event("load_end"),
     ),
     Rule(
         words=(b"No checkpoint was provided, this is a fresh start",),
-        shape=re.compile(rb"No checkpoint was provided, this is a fresh start"),
+        shape=later(rb"No checkpoint was provided, this is a fresh start"),
         row=event("load_missing", step=0),
     ),
     Rule(
         words=(b"Training starts at step ",),
-        shape=re.compile(rb"\ATraining starts at step (?P<step>\d{1,12})"),
+        shape=later(rb"\ATraining starts at step (?P<step>\d{1,12})"),
         row=event("start"),
     ),
     Rule(
         words=(b"Training completed",),
-        shape=re.compile(rb"\ATraining completed\.?\s*\Z"),
+        shape=later(rb"\ATraining completed\.?\s*\Z"),
         row=event("exit"),
         mark=SUCCESS,
     ),

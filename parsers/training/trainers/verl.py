@@ -14,6 +14,7 @@ from typing import Final
 
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.rules import Match, Rule, Said, event, whole
 from aftershock.parsers.training.saves import NO_END
 from aftershock.parsers.training.values import step_from
@@ -40,31 +41,31 @@ RULES: Final = (
     Rule(
         words=(b"step:",),
         scan=(b" - actor/", b" - train/loss:", b" - val/loss:", b" - val-core/", b" - val/", b" - timing_s/"),
-        shape=re.compile(rb"\bstep:(?P<step>\d{1,12})(?P<values> - [A-Za-z][^\r\n]{1,100000})"),
+        shape=later(rb"\bstep:(?P<step>\d{1,12})(?P<values> - [A-Za-z][^\r\n]{1,100000})"),
         row=_read_step,
         only="step",
     ),
     Rule(
         words=(b"local_global_step_folder: ",),
-        shape=re.compile(rb"local_global_step_folder: (?P<path>\S{0,1000}?global_step_(?P<step>\d{1,12}))/?(?=\s|\Z)"),
+        shape=later(rb"local_global_step_folder: (?P<path>\S{0,1000}?global_step_(?P<step>\d{1,12}))/?(?=\s|\Z)"),
         row=event("save_begin"),
         mark=NO_END,
     ),
     Rule(
         words=(b"Saving checkpoint to: ",),
-        shape=re.compile(rb"Saving checkpoint to: (?P<path>\S{0,1000}?global_step_(?P<step>\d{1,12}))/?(?=\s|\Z)"),
+        shape=later(rb"Saving checkpoint to: (?P<path>\S{0,1000}?global_step_(?P<step>\d{1,12}))/?(?=\s|\Z)"),
         row=event("save_begin"),
         mark=NO_END,
     ),
     Rule(
         words=(b"Resuming from ",),
         scan=(b"/global_step_",),
-        shape=re.compile(rb"\AResuming from (?P<path>\S{0,1000}?global_step_(?P<step>\d{1,12}))/?(?=\s|\Z)"),
+        shape=later(rb"\AResuming from (?P<path>\S{0,1000}?global_step_(?P<step>\d{1,12}))/?(?=\s|\Z)"),
         row=event("resume"),
     ),
     Rule(
         words=(b"Training from scratch",),
-        shape=re.compile(rb"\ATraining from scratch\s*\Z"),
+        shape=later(rb"\ATraining from scratch\s*\Z"),
         row=event("load_missing", step=0),
     ),
 )

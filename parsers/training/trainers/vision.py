@@ -13,6 +13,7 @@ import re
 from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
+from aftershock.parsers.patterns import later
 from aftershock.parsers.training.rules import Match, Rule, Said, number, whole
 from aftershock.schemas.training import TrainingStep
 
@@ -39,21 +40,19 @@ def _read_step(found: Match, _said: Said) -> TrainingStep | None:
 RULES: Final = (
     Rule(
         words=(b"  total_loss: ",),
-        shape=re.compile(rb"  iter: (?P<step>\d{1,12})(?P<values>  [^\r\n]{1,4000})"),
+        shape=later(rb"  iter: (?P<step>\d{1,12})(?P<values>  [^\r\n]{1,4000})"),
         row=_read_step,
         only="step",
     ),
     Rule(
         words=(b"Iter(train) [",),
-        shape=re.compile(
-            rb"\bIter\(train\) +\[ *(?P<step>\d{1,12})/(?P<total>\d{1,12})\](?P<values>  [^\r\n]{1,4000})"
-        ),
+        shape=later(rb"\bIter\(train\) +\[ *(?P<step>\d{1,12})/(?P<total>\d{1,12})\](?P<values>  [^\r\n]{1,4000})"),
         row=_read_step,
         only="step",
     ),
     Rule(
         words=(b"Epoch(train) ",),
-        shape=re.compile(
+        shape=later(
             rb"\bEpoch\(train\) +\[ *(?P<epoch>[1-9]\d{0,8})\]\[ *(?P<step>\d{1,12})/(?P<size>\d{1,12})\]"
             rb"(?P<values>  [^\r\n]{1,4000})"
         ),
