@@ -18,6 +18,7 @@ from aftershock.pipeline.training.around import Around
 from aftershock.pipeline.training.attempts import LogAttempt, attempts_of
 from aftershock.pipeline.training.causes import Cause, Ended, cause_of
 from aftershock.pipeline.training.chains import relink
+from aftershock.pipeline.training.follow_ons import following, only_failed_to_connect
 from aftershock.pipeline.training.hints import hints_for
 from aftershock.pipeline.training.log_sessions import (
     LogRun,
@@ -112,11 +113,7 @@ def _tell_known(telling: Telling, around: Around, found: _Found) -> None:
     ended = Ended(
         row.state, frozenset(row.hosts or ()), row.start_time, row.end_time, row.n_gpus, row.time_basis == ASSUMED
     )
-    logs = telling.all_of(len(runs) - 1)
-    votes = around.votes_on(logs, row.session_id)
-    found.derived += votes
-    told = around.told.get(row.session_id or "", ())
-    cause = cause_of(logs, ended, around.faults, told, around.seen, votes)
+    cause = _cause_of_last(telling, ended, around, found)
     _complete(row, runs, cause)
     survived = True if row.state == "COMPLETED" else None if row.state in _NOT_ENDED else False
     tell(row, cause, progress_of(runs, row.start_time, row.end_time, survived=survived))
@@ -125,6 +122,25 @@ def _tell_known(telling: Telling, around: Around, found: _Found) -> None:
     known_sources = {place.rpartition(":")[0] for place in row.sources or ()}
     row.sources = sorted({*(row.sources or ()), *(p for p in places if p.rpartition(":")[0] not in known_sources)})
     found.patches[row.session_id or ""] = {name: getattr(row, name) for name in _TOLD}
+
+
+def _cause_of_last(telling: Telling, ended: Ended, around: Around, found: _Found) -> Cause:
+    """Why a session ended: the cause of its last attempt, or of the one that this one follows from."""
+    told = around.told.get(telling.session_id or "", ())
+    own: Cause | None = None
+    for number in range(len(telling.runs), 0, -1):
+        logs = telling.all_of(number - 1)
+        votes = around.votes_on(logs, telling.session_id)
+        found.derived += votes
+        if own is not None:
+            lasts = [attempt.last_time for attempt in logs if attempt.last_time is not None]
+            ended = ended._replace(end=max(lasts, default=ended.end))
+        cause = cause_of(logs, ended, around.faults, told, around.seen, votes)
+        if not only_failed_to_connect(logs, cause):
+            return cause if own is None else following(cause, number) if cause.error_class is not None else own
+        own = own or cause
+    assert own is not None
+    return own
 
 
 def _complete(row: Session, runs: Sequence[Sequence[LogAttempt]], cause: Cause) -> None:
@@ -168,6 +184,7 @@ def _tell_own(
     runs = telling.runs
     hosts = sorted({host for run in runs for attempt in run for host in hints[attempt.name].hosts})
     own: list[Session] = []
+    failed: tuple[Cause, int] | None = None  # the last attempt that did more than fail to connect, if that failed
     for place, run in enumerate(runs):
         told_id, told_gpus = progress_said(run)
         named = [name for attempt in run for name, _ in hints[attempt.name].stated]
@@ -180,6 +197,10 @@ def _tell_own(
         found.derived += votes
         cause = cause_of(logs, ended, around.faults, (), around.seen, votes)
         state = state_of(logs, cause)
+        if failed is not None and only_failed_to_connect(logs, cause):
+            cause = following(*failed)
+        else:
+            failed = None if cause.error_class is None else (cause, place + 1)
         survived = True if state == "COMPLETED" else None if state in _NOT_ENDED else False
         progress = progress_of([run], None, None, survived=survived)
         row = session_of(run, place + 1, known, state, cause, progress)
