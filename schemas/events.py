@@ -286,6 +286,43 @@ class SchedulerEvent(EventRow):
     exit_signal: Annotated[int | None, Col("Signal that ended it.", arrow=INT32)] = None
 
 
+TRAINING_EVENT_KINDS = (
+    "start",
+    "resume",
+    "save_begin",
+    "save_end",
+    "load_begin",
+    "load_end",
+    "validation",
+    "error",
+    "restart",
+    "rendezvous",
+    "exit",
+    "save_scheduled",
+    "checkpoint_deleted",
+    "load_missing",
+    "failure_detected",
+    "workers_stopped",
+    "workers_started",
+    "regroup",
+    "preempting",
+    "clock",
+    "flight_record",
+    "init_start",
+    "init_stop",
+    "epoch_start",
+    "epoch_stop",
+    "block_start",
+    "block_stop",
+    "eval_start",
+    "eval_stop",
+    "staging_start",
+    "staging_stop",
+    "cache_clear_start",
+    "cache_clear_stop",
+)
+
+
 @dataclass(slots=True, kw_only=True)
 class TrainingEvent(EventRow):
     """What a training run said besides its steps: starts, saves, loads, errors, restarts."""
@@ -295,25 +332,7 @@ class TrainingEvent(EventRow):
     session_id: Annotated[str | None, Col("Session that it belongs to.", holds="id")] = None
     rank: Annotated[int | None, Col("Global rank.", arrow=INT32)] = None
     local_rank: Annotated[int | None, Col("Rank within its host.", arrow=INT32)] = None
-    kind: Annotated[
-        str | None,
-        Col(
-            "What happened; more kinds may come.",
-            values=(
-                "start",
-                "resume",
-                "save_begin",
-                "save_end",
-                "load_begin",
-                "load_end",
-                "validation",
-                "error",
-                "restart",
-                "rendezvous",
-                "exit",
-            ),
-        ),
-    ] = None
+    kind: Annotated[str | None, Col("What happened; more kinds may come.", values=TRAINING_EVENT_KINDS)] = None
     step: Annotated[int | None, Col("Training step.")] = None
     path: Annotated[str | None, Col("File or folder that it is about.", holds="path")] = None
     duration_s: Annotated[float | None, seconds_col("How long it took, where the line says so.")] = None
