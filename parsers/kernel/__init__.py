@@ -49,7 +49,9 @@ SIGNATURES: Final = tuple(
 # What may stand before the driver's words in an envelope that is not known: words with digits or marks, like clocks,
 # hosts and levels. A word of plain letters, or a quotation mark, is somebody's sentence, command or rule.
 _HEADER_WORD: Final = re.compile(
-    rb"(?i)(?=[^\s]*\d)[\w.:@/|\[\]()<>,+-]{1,64}|[\[(]\s?\w{0,16}[\])]:?|<\s?(?:" + b"|".join(LEVELS) + rb")?>:?"
+    rb"(?i)(?=[^\s]*\d)[\w.:@/|\[\]()<>,+-]{1,64}|[\[(]\s?(?:\w{0,16}|\.\.\.)[\])]:?|<\s?(?:"
+    + b"|".join(LEVELS)
+    + rb")?>:?"
     rb"|kern(?:el)?:?|[-|:]"
 )
 # What stands before an item of a list or a cell of a table in somebody's notes, and before a numbered line.

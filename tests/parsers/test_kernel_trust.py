@@ -231,6 +231,12 @@ def test_a_word_that_grep_coloured_is_found() -> None:
     assert [row.code for row in events_of(f"[  512.000100] {coloured}\n") if isinstance(row, GpuError)] == [79]
 
 
+@pytest.mark.parametrize("stamp", ["[...]", "[  512.000100]"])
+def test_a_stamp_that_was_left_out_is_a_stamp(stamp: str) -> None:
+    (row,) = (row for row in events_of(f"{stamp} {FALLEN}\n") if isinstance(row, GpuError))
+    assert (row.code, row.trust) == (79, "relayed" if "..." in stamp else "kernel")
+
+
 def test_what_a_label_an_alert_or_a_pipe_hands_on_is_an_event() -> None:
     firing = json.dumps({"status": "firing", "annotations": {"summary": FALLEN}})
     for line in (firing, f"3: {FALLEN}", f"12: [  512.000100] {FALLEN}", f"dmesg-1  | {FALLEN}"):
