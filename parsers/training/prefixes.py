@@ -60,7 +60,7 @@ _ANSI: Final = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][A-Z0-9]|\x1b[=>7
 _LEVELS: Final = rb"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|NOTICE)"
 _FILE: Final = rb"[\w./<>-]{1,80}:\d{1,6}(?::[\w<>.]{1,64})?"
 
-_TASK: Final = re.compile(rb"(?:P\d{1,4} )?(\d{1,6}): ?")
+_TASK: Final = re.compile(rb"(?:P\d{1,4} )?(\d{1,6}):(?: |(?!\d\d:\d\d\b))")
 _RANK: Final = re.compile(rb"\[rank:? ?(\d{1,6})\](?::| )? ?", re.IGNORECASE)
 _ROLE: Final = re.compile(rb"\[(?:default|trainer|worker|[a-z]{3,16}_?)(\d{1,4})\]: ?")
 _MPI: Final = re.compile(rb"\[\d{1,6},(\d{1,6})\]<std(?:out|err|diag)>: ?")
@@ -101,6 +101,8 @@ _NVRX: Final = re.compile(
 _NO_YEAR: Final = re.compile(
     rb"(?P<open>\[)?(?P<text>(?P<m>\d\d)/(?P<d>\d\d) (?P<t>\d\d:\d\d:\d\d))(?(open) [\w.]{1,80}\]:|(?= - ))"
 )
+# The time of day alone, before a label or a stamp: no clock, for the day is not known.
+_TIME: Final = re.compile(rb"\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]? +(?=\[|[IWEF]\d{4} |Traceback |\w+Error: )")
 # What loggers put behind their stamp: level, name, file and line, pid, in brackets or between hyphens, bars or blanks.
 _LOGGER: Final = re.compile(
     rb"(?:[ \t]*[-|:][ \t]*|[ \t]+)?(?:"
@@ -186,6 +188,11 @@ def _peel_node(at: Prefix) -> Prefix | None:
 def _peel_date(at: Prefix) -> Prefix | None:
     found = _DATE.match(at.message) or _US_DATE.match(at.message)
     return None if found is None else _stamped(at, found, found.groupdict().get("z"))
+
+
+def _peel_time(at: Prefix) -> Prefix | None:
+    found = _TIME.match(at.message)
+    return None if found is None else at._replace(message=at.message[found.end() :])
 
 
 def _peel_nvrx(at: Prefix) -> Prefix | None:
@@ -330,11 +337,11 @@ def _by_first() -> tuple[tuple[_Peel, ...], ...]:
     for byte in range(256):
         char = bytes([byte])
         if char.isdigit() or char == b"P":
-            table[byte] = (_peel_date, _peel_task, _peel_no_year)
+            table[byte] = (_peel_date, _peel_task, _peel_no_year, _peel_time)
         elif char == b"[":
             table[byte] = (
                 *(_peel_rank, _peel_role, _peel_nemo, _peel_glog, _peel_hf, _peel_date, _peel_nvrx),
-                _peel_no_year,
+                *(_peel_no_year, _peel_time),
             )
         elif char == b"(":
             table[byte] = (_peel_ray,)
