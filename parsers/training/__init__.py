@@ -36,7 +36,8 @@ _MOST_MESSAGE: Final = 4096
 # Where the line of another writer begins within a line: processes that write at once lose newlines. Labels may stand
 # behind other labels and stamps; behind the end of a sentence, of a word or of a bar they begin a line.
 _GLUE: Final = re.compile(
-    rb"(?:(?<=[\w.!?)%])(?<!m)|(?<= \|)|(?<=/s\])|(?<=it\])|(?<=last\):))(?=\[(?:rank|default)\d{1,6}\]:)"
+    rb"(?:(?<=[\w.!?)%])(?<!m)|(?<= \|)|(?<=/s\])|(?<=it\])|(?<=last\):)|(?<=[.!?)]) {2,})"
+    rb"(?=\[(?:rank|default)\d{1,6}\]:)"
 )
 
 

@@ -20,6 +20,7 @@ from typing import Final
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.patterns import later
+from aftershock.parsers.training.faults.below import with_words_below
 from aftershock.parsers.training.faults.classes import class_of_text
 from aftershock.parsers.training.marks import ECHO
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, error, whole
@@ -67,6 +68,14 @@ def _read_terminated(found: Match, said: Said) -> TrainingEvent | None:
     return _row(*known, found["error"], said)
 
 
+def _read_async(found: Match, said: Said) -> TrainingEvent:
+    """What NCCL said of work that was under way, as the process group tells it; why stands below, without its label."""
+    text = with_words_below(found["error"], said)
+    if said.rest.startswith(b"nccl"):
+        text += b" " + b" ".join(said.rest[:1000].partition(b"Exception raised")[0].split(b"\n", 4)[:4])
+    return _row(*(class_of_text(text) or ("peer_exit", "symptom")), found["error"], said)
+
+
 def _read_status(found: Match, said: Said) -> TrainingEvent:
     text = b"last enqueued work: %b, last completed work: %b" % (found["enqueued"], found["done"])
     return _row("collective_timeout", "symptom", text, said)
@@ -95,6 +104,12 @@ RULES: Final = (
         words=(b"watchdog thread terminated with exception",),
         shape=later(rb"watchdog thread terminated with exception: (?P<error>[^\r\n]{1,2000})"),
         row=_read_terminated,
+        only="fault",
+    ),
+    Rule(
+        words=(b" raised the following async exception: ",),
+        shape=re.compile(rb" raised the following async exception: (?P<error>[^\r\n]{1,2000})"),
+        row=_read_async,
         only="fault",
     ),
     Rule(

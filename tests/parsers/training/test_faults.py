@@ -93,6 +93,18 @@ def test_the_rank_of_a_group_is_not_the_rank_of_the_run() -> None:
     assert (row.rank, row.duration_s, row.time_local) == (17, 600.07, "E301 10:48:25.033625188")
 
 
+def test_an_exception_of_work_under_way_is_told_by_the_words_below() -> None:
+    text = (
+        "[rank1]:[E415 21:17:08.996319560 ProcessGroupNCCL.cpp:552] [Rank 1] Collective WorkNCCL(SeqNum=3, OpType="
+        "ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=6) raised the following async exception: NCCL error: {}, NCCL "
+        "version 2.21.5\n{}\nLast error:\n{}\n"
+    )
+    gone = text.format("remote process exited", "ncclRemoteError: A call failed.", "socketProgress: closed by peer")
+    assert [(row.error_class, row.error_role, row.rank) for row in errors_of(gone)] == [("peer_exit", "symptom", 1)]
+    fault = text.format("unhandled cuda error", "ncclUnhandledCudaError: Call failed.", "Cuda failure 'out of memory'")
+    assert {row.error_class for row in errors_of(fault)} == {"user_gpu_oom"}
+
+
 def test_the_last_work_of_ranks_is_kept_apart_where_it_differs() -> None:
     text = "".join(
         f"[rank{rank}]:[E ProcessGroupNCCL.cpp:1537] [PG 0 Rank {rank}] Timeout at NCCL work: 7, last enqueued NCCL "
