@@ -153,8 +153,9 @@ RULES: Final = (
     Rule(
         words=(b"failed (exitcode: ",),
         shape=later(
-            rb"failed \(exitcode: (?P<code>-?\d{1,5})\) local_rank: (?P<local>\d{1,4}) \(pid: \d{1,9}\) of binary: "
-            rb"[^\r\n]{0,300}"
+            rb"failed \(exitcode: (?P<code>-?\d{1,5})\) local_rank: (?P<local>\d{1,4})"
+            # a terminal may have cut the rest off
+            rb" \(pid(?:: \d{1,9}\) of binary: [^\r\n]{0,300})?"
         ),
         row=_read_exit,
     ),
@@ -183,7 +184,7 @@ RULES: Final = (
     Rule(
         words=(b"closing signal SIG", b"death signal, shutting down workers", b"forcefully exiting via SIG"),
         shape=later(
-            rb"(?P<error>Sending process \d{1,9} closing signal SIG\w{1,8}|Received \S{1,20} death signal, shutting "
+            rb"(?P<error>Sending process \d{1,9} closing signal SIG\w{0,8}|Received \S{1,20} death signal, shutting "
             rb"down workers"
             rb"|Closing process \d{1,9} via signal SIG\w{1,8}|Unable to shutdown process \d{1,9} via SIG[^\r\n]{1,60})"
         ),

@@ -32,6 +32,8 @@ def exits(text: str) -> list[tuple[str | None, str | None, int | None, str | Non
         ("srun: error: gpu017: task 5: Segmentation fault (core dumped)", "process_crash", "root", None, "gpu017"),
         ("['python', '--local_rank=3'] exits with return code = -7", "host_shm", "root", None, None),
         ("['python', '--local_rank=3'] exits with return code = -15", "teardown", "teardown", None, None),
+        ("[api.py:869] failed (exitcode: -6) local_rank: 6 (pid", "teardown", "teardown", None, None),
+        ("[api.py:897] Sending process 811 closing signal SIG", "teardown", "teardown", None, None),
         ("exit 137", "unknown", "symptom", None, None),
         (
             "Some rank(s) exited with non-zero exit code: {3: f, 5: f}. Agent's exit code = 1",
