@@ -20,7 +20,7 @@ from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.patterns import later
 from aftershock.parsers.training.bars import BAR as TQDM
-from aftershock.parsers.training.bars import bar_of
+from aftershock.parsers.training.bars import Bar, bar_of
 from aftershock.parsers.training.marks import SUCCESS
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, event, number
 from aftershock.parsers.training.saves import NO_END
@@ -77,6 +77,17 @@ def _mark_of_bar_below(said: Said) -> str | None:
     return None
 
 
+def _is_drawn_again(bar: Bar, said: Said) -> bool:
+    """Whether the next print is the same bar with another loss: a bar is drawn as it moves on, and with its values."""
+    first = next((part for part in next(said.below(), b"").split(b"\r") if part.strip()), b"")
+    found = TQDM.match(first.strip())
+    if found is None:
+        return False
+    again = bar_of(found)
+    same = (again.about, again.done, again.total) == (bar.about, bar.done, bar.total)
+    return same and has_loss(again.values) and step_from(again.values).loss != step_from(bar.values).loss
+
+
 def _read_bar(found: Match, _said: Said) -> TrainingStep | None:
     bar = bar_of(found)
     if bar.about.lower() not in _TRAINING or has_loss(bar.values) or "global_step" in bar.values:
@@ -84,9 +95,11 @@ def _read_bar(found: Match, _said: Said) -> TrainingStep | None:
     return TrainingStep(step=bar.done, total_steps=bar.total, step_time_s=bar.seconds)
 
 
-def _read_bar_with_values(found: Match, _said: Said) -> TrainingStep | None:
+def _read_bar_with_values(found: Match, said: Said) -> TrainingStep | None:
     """A bar of someone's own loop with a loss behind it. That of an epoch does not know the step."""
     bar = bar_of(found)
+    if _is_drawn_again(bar, said):
+        return None  # with the values of the step before
     if not has_loss(bar.values) or "global_step" in bar.values or bar.about.lower().startswith(("val", "eval", "test")):
         return None
     row = step_from(bar.values)

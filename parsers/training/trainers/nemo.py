@@ -37,11 +37,19 @@ def _read_bar(found: Match, _said: Said) -> TrainingStep | None:
     if "global_step" not in bar.values and not about.startswith("epoch"):
         return None
     row = step_from(bar.values)
+    if row.step is None:
+        row.step = _rounded_step(bar.values.get("global_step", ""), bar.done)
     if row.step is None or row.loss is None or about.startswith(("valid", "test", "sanity")):
         return None
     row.total_steps = row.total_steps if row.total_steps is not None else bar.total if bar.done >= row.step else None
     row.step_time_s = row.step_time_s if row.step_time_s is not None else bar.seconds
     return row
+
+
+def _rounded_step(printed: str, done: int) -> int | None:
+    """The step of which tqdm prints three digits (``3.2e+4``): that of the bar, if the bar counts since step 0."""
+    rounded = number(printed.encode("ascii", "replace"))
+    return next((step for step in (done - 1, done) if step > 0 and float(f"{step:.3g}") == rounded), None)
 
 
 def _read_printed(found: Match, _said: Said) -> TrainingStep:

@@ -45,7 +45,7 @@ RULES: Final = (
         scan=(b"loss: ", b"loss=", b"Loss: ", b"Loss=", b" loss ", b"_loss ", b"loss:"),
         shape=later(
             rb"(?<![\w/.-])(?:(?:global|train|training)[ _])?(?:[Ss]tep|STEP|[Ii]ter(?:ation)?|ITER)s?"
-            rb"(?: *[:=#] *| +)(?P<step>\d{1,12})(?: */ *(?P<total>\d{1,12}))?(?![\d.])"
+            rb"(?: *[:=#] *| +)(?P<step>\d{1,12})(?: */ *(?P<total>\d{1,12}))?(?![\d.%])"
             rb"(?P<between>[^\w\r\n](?:(?!\b[Ss]tep)[^\r\n]){0,80}?)"
             rb"(?<![\w/])(?:(?:train|training|avg|mean|total)[ _/])?(?:[Ll]oss|LOSS)(?: *[:=] *| +)(?P<loss>"
             + _NUMBER

@@ -32,6 +32,15 @@ DICT = "{{'loss': {}, 'grad_norm': {}, 'learning_rate': 1e-05, 'epoch': 0.5, 'gl
             {"step": 8, "loss": 11.0},
         ),
         (
+            "Epoch 0:   6%|#| 32040/500150 [6:28<9:39, 1.37it/s, reduced_train_loss=2.5, global_step=3.2e+4]",
+            {"step": 32039, "loss": 2.5},
+        ),
+        (
+            "Steps:  38%|#| 397/800 [5:06<4:17, 1.07s/it, loss=0.5, lr=1e-6]\r"
+            "Steps:  38%|#| 397/800 [5:06<4:17, 1.07s/it, loss=0.25, lr=1e-6]",
+            {"step": 397, "loss": 0.25},
+        ),
+        (
             "Epoch 3:  45%|####| 450/1000 [01:12<01:28,  6.21it/s, v_num=12, train_loss=0.532]",
             {"step": None, "loss": 0.532},
         ),
@@ -65,6 +74,8 @@ def test_steps(text: str, fields: dict[str, Any]) -> None:
     "text",
     [
         "eval step: 3  loss:  2.5",
+        "Epoch 4:   6%|#| 32040/500150 [6:28<9:39, 1.37it/s, reduced_train_loss=2.5, global_step=2.03e+6]",
+        "Steps: 38% done, loss=2.5",
         "Evaluating: 100%|####| 10/10 [00:01<00:00,  9.50it/s, loss=2.5]",
         "Validation DataLoader 0: 100%|####| 10/10 [00:01<00:00,  9.50it/s, loss=2.5, global_step=3.0]",
         "Map:  10%|#| 100/1000 [00:01<00:09, 99.00 examples/s]",
