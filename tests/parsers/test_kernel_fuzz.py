@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from aftershock.parsers.registry import formats, line_formats
 from aftershock.parsers.resolve import ClockRules
 from aftershock.parsers.settle import SourceRules, settle_source
 from aftershock.parsers.source import read_stream
+from tests import timing
 
 NAMED = {fmt.name: fmt for fmt in formats()}
 RULES = SourceRules(source="s", clock=ClockRules("UTC", year=2026), burst_gap=60_000_000)
@@ -136,14 +136,7 @@ def hostile(message: bytes, size: int) -> Iterator[bytes]:
 
 
 def seconds(action: Callable[[bytes], object], text: bytes) -> float:
-    best = 1e9
-    for _ in range(2):
-        began = time.perf_counter()
-        action(text)
-        best = min(best, time.perf_counter() - began)
-        if best < FREE_SECONDS:
-            break
-    return best
+    return timing.seconds(lambda: action(text), 2, FREE_SECONDS)
 
 
 def assert_linear(action: Callable[[bytes], object], message: bytes) -> None:

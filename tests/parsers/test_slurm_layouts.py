@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from aftershock.parsers.documents import sacct, scontrol_node_json, sinfo, squeu
 from aftershock.parsers.formats import Found, Refused
 from aftershock.schemas.events import SchedulerEvent
 from aftershock.schemas.sessions import Session
+from tests.timing import seconds
 
 
 def found(text: str, module: Any) -> list[Any]:
@@ -203,9 +203,7 @@ def test_any_json_is_read_without_error(value: Any) -> None:
 
 
 def seconds_for(text: str, module: Any) -> float:
-    began = time.process_time()
-    found(text, module)
-    return time.process_time() - began
+    return seconds(lambda: found(text, module))
 
 
 @pytest.mark.parametrize(
