@@ -91,8 +91,10 @@ _JOB_OUTPUT: Final = re.compile(r"slurm-\d+(?:_\d+)?\.(?:out|err)")
 def _is_plain_log(head: Head) -> bool:
     if _JOB_OUTPUT.fullmatch(head.name):
         return False
-    lines = head.lines(5)
-    return bool(lines) and all(unwrap(line).names[0] in _LOG_ENVELOPES for line in lines)
+    found = [unwrap(line) for line in head.lines(5)]
+    # Some print the time of syslog before lines of any program (ts of moreutils); a log also says who wrote them.
+    stamped = sum(envelope.names == ("rfc3164",) and envelope.host is envelope.tag is None for envelope in found)
+    return 2 * stamped <= len(found) > 0 and all(envelope.names[0] in _LOG_ENVELOPES for envelope in found)
 
 
 def rebuild(how: str, name: str | None, *, forced: bool) -> Detected:

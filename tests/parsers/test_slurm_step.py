@@ -213,6 +213,15 @@ def test_the_output_of_a_job_is_no_log_of_a_daemon_whatever_the_stamp() -> None:
     assert "training" not in {found.name for found in of_daemon.formats}
 
 
+def test_stamps_of_syslog_before_lines_of_a_program_make_no_log_of_a_system() -> None:
+    of_program = (
+        b"Feb 03 08:10:05 [rank3]: Traceback (most recent call last):\nFeb 03 08:10:05 [rank3]: ValueError: x\n"
+    )
+    of_system = b"Feb 03 08:10:05 a1 slurmd[811]: x\nFeb 03 08:10:06 a1 kernel: y\nFeb 03 08:10:06 [rank3]: z\n"
+    assert "training" in {found.name for found in detect(Head("out", of_program)).formats}
+    assert "training" not in {found.name for found in detect(Head("out", of_system)).formats}
+
+
 def test_a_file_that_is_forced_to_be_a_training_log_is_read_for_these_lines_too() -> None:
     forced = detect(Head("train.log", b"step 1\n"), "training")
     assert FORMAT in forced.formats
