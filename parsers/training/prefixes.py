@@ -3,6 +3,7 @@
      3: [default7]:[2023-06-07 22:16:00,018] [INFO] [logging.py:96:log_dist] [Rank 0] ...
     [rank1]:[E410 01:50:33.889423318 ProcessGroupNCCL.cpp:1895] ...
     (RayTrainWorker pid=811, ip=10.0.0.7) 2026-03-01 10:20:30,123 - root - INFO - ...
+    (worker1, rank=1, pid=811, ip=10.0.0.7) ...    (SkyPilot: the rank is that of the node)
     [1,12]<stdout>: [NeMo I 2026-03-01 10:20:30 exp_manager:400] ...
 
 ``[defaultN]`` and torchrun's local_rank count within a host, ``[rankN]`` counts over all hosts, and the label of ``srun
@@ -65,7 +66,8 @@ _RANK: Final = re.compile(rb"\[rank:? ?(\d{1,6})\](?::| )? ?", re.IGNORECASE)
 _ROLE: Final = re.compile(rb"\[(?:default|trainer|worker|[a-z]{3,16}_?)(\d{1,4})\]: ?")
 _MPI: Final = re.compile(rb"\[\d{1,6},(\d{1,6})\]<std(?:out|err|diag)>: ?")
 _RAY: Final = re.compile(
-    rb"\((?=[\w.:<>-]{1,80} pid=|pid=)[^()\n]{0,100}?pid=\d{1,9}(?:, ip=([\w.:-]{1,64}))?[^()\n]{0,40}\) ?"
+    rb"\((?=[\w.:<>-]{1,80}(?:, rank=\d{1,6})?,? pid=|pid=)"
+    rb"[^()\n]{0,100}?pid=\d{1,9}(?:, ip=([\w.:-]{1,64}))?[^()\n]{0,40}\) ?"
 )
 _RAY_FOLDED: Final = re.compile(rb" \[repeated (\d{1,6})x across cluster\](?: \(Ray deduplicates logs.{0,300})?\s*\Z")
 _NODE: Final = re.compile(

@@ -40,6 +40,8 @@ from aftershock.parsers.training.prefixes import glog_reading, peel_all, reading
         ("10:20:30.123 [rank2]: hello", "hello", {"task": None, "rank": 2}),
         ("[10:20:30] [rank2]: hello", "hello", {"rank": 2}),
         ("10:20:30 hello", "10:20:30 hello", {"task": None}),
+        ("(worker1, rank=1, pid=811, ip=10.0.0.7) [rank9]: hello", "hello", {"rank": 9, "host": "10.0.0.7"}),
+        ("(train, pid=811) hello", "hello", {"rank": None}),
         ("10: 10:20:30 [rank2]: hello", "hello", {"task": 10, "rank": 2}),
         ("no prefix: at all", "no prefix: at all", {"rank": None, "task": None}),
         ("", "", {}),
