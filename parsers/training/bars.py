@@ -20,7 +20,8 @@ BAR: Final = re.compile(
     rb"(?:(?P<about>[A-Za-z][^|\r\n%]{0,80}?)[: ]{1,4})?\b(?P<percent>\d{1,3})%\|[^|\r\n]{0,400}\| *"
     rb"(?P<n>\d{1,12})/(?P<total>\d{1,12}) \[(?P<spent>[\d:.]{1,16})<(?P<left>[\d:.?]{1,16})"
     rb"(?:, *(?P<rate>[\d.]{1,12}|\?)(?P<unit>s/it|it/s|s/step|step/s|steps/s|s/batch|batch/s))?"
-    rb"(?:, (?P<values>[^\]\r\n]{0,2000}))?\]?"
+    # a bar whose end was lost ends where the next one begins
+    rb"(?:, (?P<values>(?:(?!\b\d{1,3}%\|)[^\]\r\n]){0,2000}))?\]?"
 )
 _VALUE: Final = re.compile(rb"([A-Za-z_][^=,\]]{0,80})=([^,\]]{0,60})")
 

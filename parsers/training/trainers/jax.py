@@ -31,7 +31,7 @@ RULES: Final = (
         shape=later(
             rb"\bcompleted step: (?P<step>\d{1,12}), seconds: (?P<seconds>"
             + _NUMBER
-            + rb")(?:, live slice count: \d+)?(?:, TFLOP/s/device: (?P<tflops>"
+            + rb")(?:, live slice count: \d+)?(?:, TFLOP/s(?:/device)?: (?P<tflops>"
             + _NUMBER
             + rb"))?(?:, Tokens/s/device: "
             + _NUMBER
@@ -89,6 +89,11 @@ SAMPLES: Final = (
         ),
         title="MaxText",
         url="https://github.com/AI-Hypercomputer/maxtext",
+    ),
+    Sample(
+        "completed step: 107, seconds: 2.167, TFLOP/s: 36.722, loss: 2.191\n",
+        (expect("training_steps", step=107, loss=2.191, step_time_s=2.167, tflops_per_gpu=36.722),),
+        title="MaxText, early",
     ),
 )
 

@@ -72,6 +72,13 @@ def test_steps(text: str, fields: dict[str, Any]) -> None:
     assert row.copies == 1
 
 
+def test_bars_that_lost_their_ends_are_bars_each() -> None:
+    bars = [
+        f"Epoch 0:   3%|#| {n}/20101 [2:12<6:15, 14.05s/it, train_loss={n}.5, global_step={n - 1}.0" for n in (8, 9)
+    ]
+    assert [(row.step, row.loss) for row in steps_of(", ".join(bars) + "]\n")] == [(7, 8.5), (8, 9.5)]
+
+
 @pytest.mark.parametrize(
     "text",
     [
