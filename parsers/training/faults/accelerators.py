@@ -24,6 +24,9 @@ from aftershock.schemas.events import TrainingEvent
 
 ORDER: Final = 62
 
+# Before what a task of JAX hears of the others, once all of them had started.
+_POLLED: Final = b"Polling an error from the coordination service"
+
 
 def _read(found: Match, said: Said) -> TrainingEvent | None:
     if speaks_of(said, found.start("error")):
@@ -31,6 +34,8 @@ def _read(found: Match, said: Said) -> TrainingEvent | None:
     known = class_of_text(found["error"])
     if known is None:
         return None
+    if known[0] == "rendezvous_failure" and _POLLED in said.message[: found.start("error")]:
+        known = ("peer_exit", "symptom")  # the service was there, and is gone
     row = TrainingEvent(kind="error", error_class=known[0], error_role=known[1])
     row.error = text_of(found["error"]).strip()
     return row

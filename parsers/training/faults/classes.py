@@ -49,6 +49,7 @@ _BY_TYPE: Final[dict[bytes, tuple[str, str]]] = {
     b"ProcessRaisedException": ("teardown", "symptom"),
     b"TrainingFailedError": ("teardown", "teardown"),
     b"WorkerGroupError": ("teardown", "teardown"),
+    b"WorkerGroupFailureException": ("teardown", "teardown"),
     b"NoRestartRequested": ("teardown", "teardown"),
     b"CancelledError": ("teardown", "teardown"),
     b"GeneratorExit": ("teardown", "teardown"),

@@ -105,6 +105,18 @@ RULES: Final = (
         only="fault",
     ),
     Rule(
+        words=(
+            b"Unexpected segmentation fault encountered in worker",
+            b"Unexpected floating-point exception encountered",
+        ),
+        shape=later(
+            rb"(?P<error>Unexpected (?:segmentation fault|floating-point exception) encountered in worker"
+            rb"[^\r\n]{0,120})"
+        ),
+        row=error("process_crash"),
+        only="fault",
+    ),
+    Rule(
         words=(b"Unexpected bus error encountered in worker",),
         shape=later(rb"(?P<error>Unexpected bus error encountered in worker[^\r\n]{0,120})"),
         row=error("host_shm"),

@@ -108,7 +108,7 @@ RULES: Final = (
     ),
     Rule(
         words=(b" raised the following async exception: ",),
-        shape=re.compile(rb" raised the following async exception: (?P<error>[^\r\n]{1,2000})"),
+        shape=later(rb" raised the following async exception: (?P<error>[^\r\n]{1,2000})"),
         row=_read_async,
         only="fault",
     ),

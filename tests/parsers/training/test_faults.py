@@ -44,6 +44,14 @@ def errors_of(text: str) -> list[TrainingEvent]:
         ("slurmstepd: error: Step 811.0 exceeded memory limit (7 > 6), being killed", "host_oom", "root"),
         ("[rank3]:[E socket.cpp:1011] [c10d] The client socket has timed out after 6s.", "rendezvous_failure", "root"),
         ("python3: can't open file '/app/x.py': [Errno 2] No such file or directory", "user_data_path", "root"),
+        ("ERROR: Unexpected segmentation fault encountered in worker.", "process_crash", "root"),
+        (
+            "E0301 10:20:30.123456 811 coordination_service_agent.cc:283] Polling an error from the coordination "
+            "service...UNAVAILABLE: failed to connect to all addresses; Connection refused",
+            "peer_exit",
+            "symptom",
+        ),
+        ("torch.distributed.elastic.agent.server.api.WorkerGroupFailureException: x", "teardown", "teardown"),
         ("/bin/sh: 1: torchrun: not found", "user_environment", "root"),
         (
             "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='hub', port=443): Max retries exceeded with "
