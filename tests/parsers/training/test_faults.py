@@ -175,6 +175,8 @@ def test_overflows_are_no_failure_until_there_are_many_in_a_row() -> None:
         "``RuntimeError: CUDA out of memory`` means that the memory is full.",
         "> [rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 10.73 GiB.",
         "* RuntimeError: CUDA error: unspecified launch failure",
+        "WARNING: Not saved: previous save failed with OSError: [Errno 5] Input/output error",
+        "FAILED tests/test_oom.py::test_memory - torch.OutOfMemoryError: CUDA out of memory.",
         "CUDA error handling: an illegal memory access is fatal",
         "      ModuleNotFoundError:",
         "  FileNotFoundError: when there is no file",
