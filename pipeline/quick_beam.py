@@ -39,9 +39,8 @@ def _import_beam() -> Any:
     level = logging.root.manager.disable
     logging.disable(max(level, logging.WARNING))  # "apitools not found": nothing that a person could act on
     try:
-        with warnings.catch_warnings(), _hidden(_OPTIONAL), _later_subhint():
+        with warnings.catch_warnings(), _hidden(_OPTIONAL), _later(_LATER), _later_subhint():
             warnings.simplefilter("ignore")
-            sys.modules.update({name: _Later(name) for name in _LATER if name not in sys.modules})
             import apache_beam  # noqa: PLC0415
     finally:
         logging.disable(level)
@@ -66,12 +65,23 @@ def _hidden(names: tuple[str, ...]) -> Iterator[None]:
             del sys.modules[name]
 
 
+@contextmanager
+def _later(names: tuple[str, ...]) -> Iterator[None]:
+    """Whoever imports these meanwhile gets them when something in them is looked for; afterwards they are as ever."""
+    stand_ins = {name: _Later(name) for name in names if name not in sys.modules}
+    sys.modules.update(stand_ins)
+    try:
+        yield
+    finally:
+        for name, module in stand_ins.items():
+            if sys.modules.get(name) is module:
+                del sys.modules[name]
+
+
 class _Later(ModuleType):
     """A module that is loaded when something in it is looked for."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what goes through all modules looks for no function of theirs
-            raise AttributeError(name)
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
         real = importlib.import_module(self.__name__)
