@@ -128,8 +128,10 @@ def write_rows(table: Table, batches: Iterable[pa.RecordBatch], path: str, table
     writer.close()
 
 
-# Rows of a long part that are put in order together.
+# Rows of a long part that are put in order together, and how often all rows are looked through for those of a range:
+# of a part that is longer than both allow the ranges are larger.
 _SORTED_AT_ONCE: Final = 1 << 15
+_MOST_RANGES: Final = 256
 
 
 def _ranges(table: Table, given: Sequence[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -138,7 +140,8 @@ def _ranges(table: Table, given: Sequence[pa.RecordBatch]) -> Iterator[list[pa.R
     values = pc.drop_null(_concatenated([stored(batch) for batch in given], name))
     ordered = values.take(pc.sort_indices(values))
     del values
-    bounds = ordered.take(pa.array(range(_SORTED_AT_ONCE, len(ordered), _SORTED_AT_ONCE), pa.int64()))
+    size = max(_SORTED_AT_ONCE, -(-len(ordered) // _MOST_RANGES))
+    bounds = ordered.take(pa.array(range(size, len(ordered), size), pa.int64()))
     low: pa.Scalar | None = None
     for high in [*pc.unique(bounds), None]:
         rows = [_between(stored(batch), name, low, high) for batch in given]

@@ -61,18 +61,23 @@ def test_few_rows_need_no_file(tmp_path: Path) -> None:
     assert not (tmp_path / "waiting").exists()
 
 
-def written(pieces: Sequence[pa.RecordBatch], at_once: int, sorted_at_once: int, path: Path, kind: str) -> bytes:
+def written(pieces: Sequence[pa.RecordBatch], sorted_at_once: int, most_ranges: int, path: Path, kind: str) -> bytes:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "ROWS_AT_ONCE", at_once)
+        patch.setattr(parts, "ROWS_AT_ONCE", 7)
         patch.setattr(parts, "_SORTED_AT_ONCE", sorted_at_once)
+        patch.setattr(parts, "_MOST_RANGES", most_ranges)
         parts.write_rows(TABLES["sessions"], pieces, str(path), kind)
     return path.read_bytes()
 
 
 @settings(deadline=None)
-@given(batches(), st.integers(1, 9), st.sampled_from(["parquet", "arrow"]))
+@given(batches(), st.integers(1, 9), st.sampled_from([1, 3, 100]), st.sampled_from(["parquet", "arrow"]))
 def test_a_long_part_is_the_same_however_it_is_cut(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[pa.RecordBatch], sorted_at_once: int, kind: str
+    tmp_path_factory: pytest.TempPathFactory,
+    pieces: list[pa.RecordBatch],
+    sorted_at_once: int,
+    most_ranges: int,
+    kind: str,
 ) -> None:
     folder = tmp_path_factory.mktemp("parts")
     whole = [batch for batch in [pa.concat_batches(pieces)] if batch.num_rows]
@@ -81,8 +86,8 @@ def test_a_long_part_is_the_same_however_it_is_cut(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(waiting, "FEWEST_ROWS", 0)
         put = [batch for _, batch in waiting.waiting(((1, piece) for piece in pieces), str(folder))]
-    expected = written(whole, 7, 1 << 20, folder / "whole", kind)
-    assert written(put, 7, sorted_at_once, folder / "pieces", kind) == expected
+    expected = written(whole, 1 << 20, 1, folder / "whole", kind)
+    assert written(put, sorted_at_once, most_ranges, folder / "pieces", kind) == expected
     rows = parts.read_part(str(folder / "pieces"), kind, ["session_id", "start_time"]).to_pylist()
     in_order = sorted(rows, key=lambda row: (row["start_time"] is None, row["start_time"], row["session_id"]))
     assert [row["session_id"] for row in rows] == [row["session_id"] for row in in_order]
@@ -117,6 +122,7 @@ def test_a_run_gives_the_same_bytes_for_any_number_of_partitions(
     """The last of them puts everything on disk, and writes long parts in many pieces."""
     table = tmp_path / "accounting.psv"
     write_table(table, 1200, steps=False)
+    monkeypatch.setattr(parts, "ROWS_AT_ONCE", 50)
     run_job(table, SLURM, out=tmp_path / "one")
     expected = digests(tmp_path / "one")
     assert not (tmp_path / "one" / "@aside").exists()
