@@ -280,6 +280,19 @@ def test_the_short_way_finds_the_same_records(documents: list[tuple[list[Any], s
     assert found == whole
 
 
+@pytest.mark.parametrize("behind", ["", "\n", '\n{"b": 1}\n', "\n[]\n"])
+def test_a_list_that_is_cut_in_an_item_or_behind_it_is_read_and_refused_as_the_long_way_does(behind: str) -> None:
+    things = {"apiVersion": "v1", "items": [{"a": n, "items": []} for n in range(3)], "kind": "List"}
+    text = json.dumps(things, indent=4)
+    for cut in range(text.index("{", 1), len(text)):
+        data = (text[:cut] + behind).encode()
+        whole = [
+            e if isinstance(e, Refused) else (e.offset, load_record(e))
+            for e in records_of(io.BytesIO(data), ("items",))
+        ]
+        assert [e if isinstance(e, Refused) else tuple(e) for e in objects_of(io.BytesIO(data))] == whole, cut
+
+
 def test_what_is_torn_off_is_refused_and_the_rest_is_read() -> None:
     line = '{"kind":"Event","involvedObject":{"kind":"Node","name":"gpu-012"},"reason":"NodeNotReady"}\n'
     deep = '{"kind":"Event","involvedObject":' + '{"a":' * 5000 + "1" + "}" * 5000 + "}\n"
