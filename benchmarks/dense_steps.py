@@ -17,9 +17,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+from clocked import best_of, check
 
 BATCH = 256
 
@@ -73,27 +74,13 @@ print(len(found))
 """
 
 
-def best_of(runs: int, action: Callable[[], None]) -> float:
-    """Seconds of the fastest of several runs."""
-    times = []
-    for _ in range(runs):
-        began = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - began)
-    return min(times)
-
-
-def _check(command: list[str]) -> None:
-    subprocess.run(command, check=True, stdout=subprocess.PIPE)
-
-
 def measure(log: Path, steps: int, out: Path) -> None:
     """All tools on one file."""
     size = log.stat().st_size / 1e6
     log.read_bytes()
     command = [sys.executable, "-m", "aftershock", "run", str(log), "--out", str(out), "--overwrite", "--quiet"]
     command += ["--timezone", "UTC"]
-    ours = best_of(3, lambda: _check(command))
+    ours = best_of(3, lambda: check(command))
     script = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
     script += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)"
     done = subprocess.run([sys.executable, "-c", script, *command], check=True, capture_output=True, text=True)
@@ -107,7 +94,7 @@ def measure(log: Path, steps: int, out: Path) -> None:
         "python re, three fields": [sys.executable, "-c", PYTHON, str(log)],
     }
     for name, peer in peers.items():
-        seconds = best_of(3, lambda peer=peer: _check(peer))  # type: ignore[misc]
+        seconds = best_of(3, partial(check, peer))
         print(
             f"{'':10}{name}: {seconds:.2f} s, {size / seconds:.0f} MB/s; ours is {seconds / ours:.2f} times as fast",
             flush=True,

@@ -14,9 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
+
+from clocked import best_of, check
 
 CODES = (13, 31, 43, 45, 48, 63, 74, 79, 94, 95, 119, 145)
 BUSES = ("0f", "2d", "44", "5b", "89", "a8", "c0", "d8")
@@ -52,21 +52,11 @@ def write_syslog(path: Path, megabytes: int, share: float) -> int:
     return xids
 
 
-def best_of(runs: int, action: Callable[[], None]) -> float:
-    """Seconds of the fastest of several runs."""
-    times = []
-    for _ in range(runs):
-        began = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - began)
-    return min(times)
-
-
 def aftershock(log: Path, out: Path) -> tuple[float, int]:
     """Seconds of ``aftershock run`` and its largest resident set in MB."""
     command = [sys.executable, "-m", "aftershock", "run", str(log), "--out", str(out), "--overwrite", "--quiet"]
     command += ["--timezone", "UTC", "--year", "2026"]
-    seconds = best_of(3, lambda: _check(command))
+    seconds = best_of(3, lambda: check(command))
     script = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
     script += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)"
     done = subprocess.run([sys.executable, "-c", script, *command], check=True, capture_output=True, text=True)
@@ -94,11 +84,6 @@ def reader(log: Path) -> float:
     command = [sys.executable, "-c", READER, str(log), str(log.stat().st_size)]
     runs = [subprocess.run(command, check=True, capture_output=True, text=True) for _ in range(3)]
     return min(float(done.stdout) for done in runs)
-
-
-def _check(command: list[str]) -> None:
-    # A pipe, not the null device: grep stops at its first hit where nobody reads what it prints.
-    subprocess.run(command, check=True, stdout=subprocess.PIPE)
 
 
 DUCKDB = """
@@ -144,13 +129,13 @@ def measure(folder: Path, megabytes: int, share: float) -> None:
     print(
         f"{'':10}its reader on one processor: {alone:.2f} s, {size / alone:.0f} MB/s with the signatures of all formats"
     )
-    grep = best_of(3, lambda: _check(["grep", "-cE", r"NVRM: Xid \(PCI:[0-9a-f:.]+\): [0-9]+", str(log)]))
+    grep = best_of(3, lambda: check(["grep", "-cE", r"NVRM: Xid \(PCI:[0-9a-f:.]+\): [0-9]+", str(log)]))
     print(
         f"{'':10}grep -cE (finds lines only): {grep:.2f} s, {size / grep:.0f} MB/s, "
         f"ours is {grep / ours:.2f} times as fast"
     )
     try:
-        duck = best_of(3, lambda: _check([sys.executable, "-c", DUCKDB, str(log)]))
+        duck = best_of(3, lambda: check([sys.executable, "-c", DUCKDB, str(log)]))
     except (subprocess.CalledProcessError, OSError) as error:
         print(f"{'':10}duckdb: not measured ({error})")
         return

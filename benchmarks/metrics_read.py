@@ -16,11 +16,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from clocked import best_of
 
 from aftershock.parsers.formats import Refused
 from aftershock.parsers.prometheus.columns import EVERYTHING, MetricsSource, Wanted
@@ -81,16 +81,6 @@ def write(folder: Path, series: int, chunks: int) -> None:
         }
         written.append(WrittenSeries(labels, [shapes[metric, k, i % SHAPES] for k in range(chunks)]))
     write_block(folder, written)
-
-
-def best_of(runs: int, action: Callable[[], None]) -> float:
-    """Seconds of the fastest of several runs."""
-    times = []
-    for _ in range(runs):
-        began = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - began)
-    return min(times)
 
 
 def source_of(folder: Path) -> MetricsSource:
