@@ -9,7 +9,7 @@ import pytest
 from aftershock.parsers import envelopes
 from aftershock.parsers.kernel.rules import literal
 from aftershock.parsers.registry import line_formats
-from aftershock.parsers.scan import HIDDEN, Scanner
+from aftershock.parsers.scan import HIDDEN, PatternScanner, Scanner
 
 SIGNATURES = sorted({s for fmt in line_formats() for s in fmt.signatures} | set(envelopes.SIGNATURES))
 
@@ -32,3 +32,17 @@ def test_each_format_is_found_inside_a_message() -> None:
     assert scanner.inside(b"Oops: 0000 [#1] SMP") == [names["kernel"]]
     assert scanner.inside(b"nothing of note") == []
     assert HIDDEN not in scanner.inside(b'"MESSAGE":[1,2]')
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_patterns_that_share_a_number_tell_of_an_end_once(lines: bool) -> None:
+    scanner = PatternScanner([(b"lost", 7), (b"is lost", 7), (b"is los[ty]", 9), (b"gpu", 3)], lines=lines)
+    assert scanner.hits(b"gpu0 is lost") == [(3, 3), (12, 7), (12, 9)]
+    assert scanner.hits(b"gpu0 is fine") == [(3, 3)]
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_nothing_is_found_that_was_not_asked_for(lines: bool) -> None:
+    scanner = PatternScanner([(b"lost", 7)], lines=lines)
+    every = bytes(range(256)) * 2
+    assert scanner.hits(every + every[::-1] + b"\xff\xfe\xfc\xff\xfe lost") == [(1034, 7)]
