@@ -20,6 +20,10 @@ from aftershock.pipeline.options import shown
 # Large enough that what a chunk costs besides scanning is lost in it, small enough that a few are in memory at once.
 CHUNK_BYTES: Final = 16 << 20
 
+# Names of files that are compressed, and what a byte of them usually holds: memory goes by the text.
+_PACKED: Final = (".gz", ".zst", ".bz2", ".xz")
+_TEXT_IN_PACKED: Final = 16
+
 
 class MissingInput(Exception):
     """An input path that does not exist."""
@@ -37,8 +41,8 @@ class Inputs:
 
     @property
     def bytes(self) -> int:
-        """Size of all files, as far as it is known."""
-        return sum(file.size or 0 for file in self.files)
+        """Size of the text in all files, as far as it can be known before they are opened."""
+        return sum((file.size or 0) * (_TEXT_IN_PACKED if file.path.endswith(_PACKED) else 1) for file in self.files)
 
 
 class Chunk(NamedTuple):

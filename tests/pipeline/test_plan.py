@@ -93,6 +93,14 @@ def test_lines_are_cut_and_streams_are_not(tmp_path: Path) -> None:
     assert [c.refused for c in chunks_of(empty)] == ["empty file"]
 
 
+def test_a_compressed_file_counts_as_the_text_in_it(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(KERNEL_LINE * 100)
+    (tmp_path / "b.log.gz").write_bytes(gzip.compress(KERNEL_LINE * 100))
+    plain, packed = plan(tmp_path).files
+    assert packed.size is not None
+    assert plan(tmp_path).bytes > (plain.size or 0) + 10 * packed.size
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
