@@ -14,15 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
-from aftershock.parsers.documents.json_elements import Element, elements_of
-from aftershock.parsers.documents.slurm_job import JobText, session_of
+from aftershock.parsers.documents.slurm_job import JobText
 from aftershock.parsers.documents.slurm_json import (
     digits_of,
     exit_pair_of,
     gpus_of,
-    load_object,
     number_of,
     object_of,
+    sessions_of,
     shown_id,
     state_word,
     text_of,
@@ -52,24 +51,7 @@ def detects(head: Head) -> float:
 
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:
     """The sessions of a document, job by job."""
-    for element in elements_of(stream, "jobs"):
-        if isinstance(element, Refused):
-            yield element._replace(reason=f"sacct_json: {element.reason}")
-        else:
-            yield from _rows(element)
-
-
-def _rows(element: Element) -> Iterator[Found | Refused]:
-    data = element.data
-    job = load_object(data)
-    if job is None:
-        yield Refused(element.offset, len(data), "sacct_json: record is not JSON", data[:512])
-        return
-    text = _job_text(job)
-    if text is None:
-        yield Refused(element.offset, len(data), "sacct_json: record has no job_id", data[:512])
-        return
-    for item in session_of(text, element.offset, data):
+    for item in sessions_of(stream, "sacct_json", _job_text):
         if isinstance(item, Found) and isinstance(item.row, Session):
             _doubt_exit_code(item.row)
         yield item

@@ -1,4 +1,4 @@
-"""How Slurm's JSON writes numbers, states, exit codes and resources, in the releases since 21.08.
+"""How Slurm's JSON writes jobs: numbers, states, exit codes and resources, in the releases since 21.08.
 
 Releases before 23.02 print plain numbers and words; later ones print a number as ``{"set": true, "infinite": false,
 "number": 8}``, and states and statuses as lists of words. See https://slurm.schedmd.com/rest_api.html.
@@ -6,11 +6,33 @@ Releases before 23.02 print plain numbers and words; later ones print a number a
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
 
 import orjson
 
+from aftershock.parsers.documents.json_elements import elements_of
+from aftershock.parsers.documents.slurm_job import JobText, session_of
+from aftershock.parsers.formats import Found, Refused
 from aftershock.parsers.slurm_words import job_state
+
+
+def sessions_of(
+    stream: BinaryIO, tool: str, job_text: Callable[[dict[str, Any]], JobText | None]
+) -> Iterator[Found | Refused]:
+    """The sessions of ``{"jobs": [...]}``, job by job. ``tool``: who printed it. ``job_text``: None without an id."""
+    for element in elements_of(stream, "jobs"):
+        if isinstance(element, Refused):
+            yield element._replace(reason=f"{tool}: {element.reason}")
+            continue
+        offset, data = element.offset, element.data
+        job = load_object(data)
+        text = None if job is None else job_text(job)
+        if text is None:
+            what = "is not JSON" if job is None else "has no job_id"
+            yield Refused(offset, len(data), f"{tool}: record {what}", data[:512])
+        else:
+            yield from session_of(text, offset, data)
 
 
 def load_object(data: bytes) -> dict[str, Any] | None:

@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
-from aftershock.parsers.documents.json_elements import Element, elements_of
-from aftershock.parsers.documents.slurm_job import JobText, session_of
+from aftershock.parsers.documents.slurm_job import JobText
 from aftershock.parsers.documents.slurm_json import (
     digits_of,
     exit_pair_of,
-    load_object,
     number_of,
     object_of,
+    sessions_of,
     shown_id,
     state_word,
     text_of,
@@ -42,27 +41,13 @@ def detects(head: Head) -> float:
 
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:
     """The sessions of a document, job by job."""
-    for element in elements_of(stream, "jobs"):
-        if isinstance(element, Refused):
-            yield element._replace(reason=f"squeue_json: {element.reason}")
-        else:
-            yield from _rows(element)
+    return sessions_of(stream, "squeue_json", _job_text)
 
 
-def _rows(element: Element) -> Iterator[Found | Refused]:
-    data = element.data
-    job = load_object(data)
-    if job is None:
-        yield Refused(element.offset, len(data), "squeue_json: record is not JSON", data[:512])
-        return
+def _job_text(job: dict[str, Any]) -> JobText | None:
     raw = number_of(job.get("job_id"))
     if raw is None:
-        yield Refused(element.offset, len(data), "squeue_json: record has no job_id", data[:512])
-        return
-    yield from session_of(_job_text(job, raw), element.offset, data)
-
-
-def _job_text(job: dict[str, Any], raw: int) -> JobText:
+        return None
     array = {
         "job_id": job.get("array_job_id"),
         "task_id": job.get("array_task_id"),
