@@ -32,7 +32,8 @@ from aftershock.schemas.sessions import Session
 # What only the accounting of Slurm has, not the job lists of squeue and scontrol, which are also {"jobs": [...]}.
 _OWN: Final = (
     b"dbv0.",
-    b"slurmdb",
+    b"openapi/slurmdb",
+    b"openapi\\/slurmdb",
     b'"sacct"',
     b'"association"',
     b'"kill_request_user"',
@@ -42,9 +43,12 @@ _OWN: Final = (
 
 
 def detects(head: Head) -> float:
-    """Sure of a JSON object with an array of jobs that have what accounting records have."""
+    """Sure of a JSON object with an array of jobs that have what accounting records have.
+
+    What the controller prints may name the plugin of the accounting too; the state of its jobs is called otherwise.
+    """
     start = head.data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-    if start != b"{" or b'"jobs"' not in head.data:
+    if start != b"{" or b'"jobs"' not in head.data or b'"job_state"' in head.data:
         return 0.0
     return 0.95 if any(mark in head.data for mark in _OWN) else 0.0
 
@@ -154,6 +158,7 @@ FORMAT: Final = DocumentFormat(
         '{"jobs": [{"title": "baker"}]}\n',
         '{"meta": {}, "nodes": []}\n',
         '[{"job_id": 1, "association": {}}]\n',
+        '{"meta": {"plugin": {"accounting_storage": "accounting_storage\\/slurmdbd"}}, "jobs": [{"title": "baker"}]}\n',
         '{"step": 10, "loss": 2.5}\n',
     ),
     aliases=("sacct",),

@@ -138,6 +138,25 @@ FORMAT: Final = DocumentFormat(
                 ),
             ),
         ),
+        Sample(
+            '{"jobs": [{"job_id": 82, "job_state": ["RUNNING"], "name": "bert", "user_name": "mira", "nodes": "dgx07", '
+            '"node_count": {"set": true, "infinite": false, "number": 1}, "restart_cnt": 0, '
+            '"submit_time": {"set": true, "infinite": false, "number": 1738569600}, "start_time": {"set": true, '
+            '"infinite": false, "number": 1738569605}, "end_time": {"set": true, "infinite": false, "number": '
+            '1738655999}}], "meta": {"plugin": {"type": "openapi\\/slurmctld", "data_parser": "data_parser\\/v0.0.42", '
+            '"accounting_storage": "accounting_storage\\/slurmdbd"}, "slurm": {"release": "24.11.5"}}}\n',
+            (
+                expect(
+                    "sessions",
+                    job_id="82",
+                    user="mira",
+                    state="RUNNING",
+                    start_time=1738569605_000_000,
+                    end_time=None,
+                ),
+            ),
+            "The controller names the plugin of its accounting",
+        ),
     ),
     non_samples=(
         '{"jobs": [{"title": "baker", "job_state": "open"}]}\n',
