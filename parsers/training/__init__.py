@@ -23,6 +23,7 @@ from aftershock.parsers.training.prefixes import Prefix, peel_all
 from aftershock.parsers.training.rules import Made, Said, Told
 from aftershock.parsers.training.saves import CHECKPOINT_KINDS
 from aftershock.parsers.training.settle import settle
+from aftershock.parsers.training.stamped import line_with_words
 from aftershock.parsers.training.topics import all_non_samples, all_rules, all_samples
 from aftershock.parsers.training.writers import signed
 from aftershock.schemas.events import TrainingEvent
@@ -47,7 +48,14 @@ def _words() -> PatternScanner:
 
 
 def read(line: Line) -> Iterator[Found | Refused]:
-    """The rows of one line of output; carriage returns of bars and labels in its midst cut it into several."""
+    """The rows of one line of output. Words that a stamp makes look like a writer belong to it if they tell more."""
+    other = line_with_words(line)
+    rows = [] if other is None else list(_read_line(other))
+    yield from rows or _read_line(line)
+
+
+def _read_line(line: Line) -> Iterator[Found]:
+    """Carriage returns of bars and labels in the midst of a line cut it into several."""
     envelope = line.envelope
     message = envelope.message
     glued = message.find(b"[rank", 1) > 0 or message.find(b"[default", 1) > 0

@@ -26,6 +26,7 @@ from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Line
 from aftershock.parsers.kernel.rules import literal
 from aftershock.parsers.training.prefixes import Prefix, peel_all
+from aftershock.parsers.training.stamped import words_given_back
 from aftershock.schemas.events import TrainingEvent
 from aftershock.schemas.training import TrainingStep
 
@@ -58,11 +59,11 @@ class Said:
         """The text behind the prefixes."""
         return self.prefix.message
 
-    def below(self) -> Iterator[bytes]:
+    def below(self, most: int = MOST_BELOW) -> Iterator[bytes]:
         """The next lines of the same writer, without prefixes; those of other ranks in between are left out."""
         envelope = self.line.envelope
         task = (envelope.host or "").isdigit()  # the label of a task is a prefix, not an envelope
-        for text in self.rest.split(b"\n")[:MOST_BELOW]:
+        for text in self.rest.split(b"\n", most)[:most]:
             if envelope.names == ("plain",) or task:
                 other = peel_all(text)
             else:
@@ -80,6 +81,8 @@ class Said:
             label = f"{envelope.host}:".encode()
             return text[len(label) :] if text.startswith(label) else None
         inner = unwrap(text)
+        if envelope.tag is None:  # as in the line above
+            inner = words_given_back(text, inner) or inner
         return inner.message if inner.host == envelope.host else None
 
 

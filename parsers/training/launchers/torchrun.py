@@ -28,7 +28,6 @@ from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.patterns import later
 from aftershock.parsers.training.launchers.exits import role_of_exit
 from aftershock.parsers.training.marks import ATTEMPT, ENDED, FIRST_EXIT, PARTLY, SUCCESS
-from aftershock.parsers.training.prefixes import peel_all
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, error, event, whole
 from aftershock.parsers.training.writers import signed
 from aftershock.schemas.events import TrainingEvent
@@ -39,6 +38,8 @@ _FIELD: Final = re.compile(rb"(\w[\w ]{0,20}?)\s*[:=]\s*(.*)\Z")
 _RANKS: Final = re.compile(rb"(\d{1,6}) \(local_rank: (\d{1,4})\)")
 _EXIT: Final = re.compile(rb"(-?\d{1,5}) \(pid: (-?\d{1,9})\)")
 _TIME: Final = re.compile(rb"(\d{4})-(\d\d)-(\d\d)_(\d\d):(\d\d):(\d\d)")
+# Lines of a table that are looked at: some hundred workers, and what others print in between.
+_MOST_LINES: Final = 1000
 _ENTRY: Final = re.compile(rb"\[\d{1,5}\]:\Z")
 # The process of an agent, in the stamp of its lines: ``E0301 10:20:30.123456 811 torch/...``,
 # ``[ft_launcher811@node]``.
@@ -92,11 +93,8 @@ def _read_others(_found: Match, said: Said) -> Iterator[Told]:
 def _entries(said: Said) -> Iterator[dict[bytes, bytes]]:
     """The fields of each entry of a table, to its end. The lines of other writers in between are left out."""
     values: dict[bytes, bytes] = {}
-    for raw in said.rest.split(b"\n"):
-        line = peel_all(raw)
-        if line.label != said.prefix.label:
-            continue
-        text = line.message.strip()
+    for line in said.below(_MOST_LINES):
+        text = line.strip()
         if text.startswith((b"===", b"---", b"<NO_OTHER")):
             break
         if _ENTRY.match(text):
