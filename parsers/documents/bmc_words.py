@@ -54,6 +54,7 @@ _RULES: Final = (
     _rule(r"^(?:voltage|current)", r"non-critical", "power", "warn"),
     _rule(r"^(?:voltage|current)", r"critical|non-recoverable|fail|limit exceeded", "power"),
     _rule(r"^os (?:critical )?stop|^os boot", r"run-time critical stop", "panic"),
+    _rule(r"^system event", r"undetermined system hardware failure", "machine_check"),
     _rule(r"^watchdog", r"reset|power (?:down|cycle)|timer expired|os expired", "watchdog"),
     _rule(r"^drive", r"fault|failed array", "drive_error"),
     _rule(r"^drive", r"predictive|critical array|rebuild aborted", "drive_error", "warn"),

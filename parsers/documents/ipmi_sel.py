@@ -202,6 +202,14 @@ _SAMPLES: Final = (
             expect("node_events", kind="machine_check", device="Processor #0x08", time=1772435289000000),
         ),
     ),
+    Sample(
+        "  1a | 03/02/2026 | 07:08:09 | System Event #0x4a | Undetermined system hardware failure | Asserted\n"
+        "  1b | 03/02/2026 | 07:08:10 | System Event #0x4a | OEM System boot event | Asserted\n",
+        (
+            expect("health_checks", check="Undetermined system hardware failure", result="fail"),
+            expect("node_events", kind="machine_check", device="System Event #0x4a"),
+        ),
+    ),
 )
 
 FORMAT: Final = DocumentFormat(

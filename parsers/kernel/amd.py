@@ -28,6 +28,9 @@ _DRM: Final = rb"\[drm(?::amdgpu_\w{1,60}(?: \[amdgpu\])?)?\] (?:\*ERROR\* )?"
 _ANY_GPU: Final = rb"(?:" + _GPU + rb"(?:" + _DRM + rb")?|\[drm:amdgpu_\w{1,60}(?: \[amdgpu\])?\] (?:\*ERROR\* )?)"
 _FAULT: Final = rb"\[\w{2,12}\d?\] (?:no-retry |retry )?page fault\b"
 _AT_RING: Final = rb"ring \S{1,40} timeout\b"
+# The scheduler of the GPU (MES): a number, or ``REMOVE_QUEUE`` and ``MISC (WAIT_REG_MEM)``.
+_IN_FUNCTION: Final = rb"\[drm:\w{1,64}(?:\.\w{1,16}){0,3} \[amdgpu\]\] \*ERROR\* "
+_REQUEST: Final = rb"(?:\d{1,4}|[A-Z][A-Z_0-9]{2,40}(?: \([A-Z_0-9]{2,40}\))?)\s*\Z"
 # The kernel numbers the events that its hardware reports.
 _REPORTED: Final = rb"(?:\{\d{1,10}\})?\[Hardware Error\]: ?"
 
@@ -50,9 +53,10 @@ _VICTIM_BELOW: Final = re.compile(_ANY_GPU + rb" ?(?:P|(?:for )?p)" + _VICTIM)
 _VICTIM_LINES: Final = 4
 _NEXT_FAULT: Final = re.compile(_ANY_GPU + rb"(?:" + _AT_RING + rb"|" + _FAULT + rb")")
 
-# A bank of registers has a line for each of them; the banks of one event are numbered.
+# A bank of registers has a line for each of them; the banks of one event are numbered, from 0 in older drivers.
 _REGISTER: Final = re.compile(
-    _GPU + _REPORTED + rb"ACA\[(?P<bank>\d{1,4})/\d{1,4}\]\.(?P<name>\w{1,16})=0x(?P<value>[0-9a-fA-F]{1,16})"
+    _GPU + _REPORTED + rb"(?:ACA\[(?P<bank>\d{1,4})/\d{1,4}\]|aca entry\[(?P<entry>\d{1,4})\])\.(?P<name>\w{1,16})"
+    rb"=0x(?P<value>[0-9a-fA-F]{1,16})"
 )
 _REGISTER_LINES: Final = 20
 _UNCORRECTED: Final = 1 << 61
@@ -63,7 +67,7 @@ _RESET_LINES: Final = 40
 _RESET: Final = re.compile(_GPU + rb"GPU reset (?:(?P<end>end with ret = -)|begin)")
 
 
-def _error(found: Match) -> GpuError:
+def _error(found: Match, _line: Line | None = None) -> GpuError:
     pci = text_of(found["pci"])
     return GpuError(family="amdgpu", pci=pci, pci_raw=pci)
 
@@ -90,7 +94,7 @@ def _reported(found: Match, line: Line) -> GpuError | None:
         register = _REGISTER.match(below)
         if register is None or register["pci"] != found["pci"]:
             break
-        if int(register["bank"]) > 1:
+        if int(register["bank"] or 1) > 1 or int(register["entry"] or 0) > 0:
             return None
         if register["name"] == b"STATUS":
             if not int(register["value"], 16) & (_UNCORRECTED | _DEFERRED):
@@ -135,6 +139,20 @@ RULES: Final = (
         words=(b"page fault (src_id",),
         shape=later(_GPU + _FAULT),
         row=_with_victim,
+    ),
+    # The scheduler of the GPU hangs; what the driver cannot do without it stands in lines of its own.
+    Rule(
+        words=(b"MES failed to respon",),
+        shape=later(rb"(?:" + _GPU + rb"|" + _IN_FUNCTION + rb")MES failed to respon(?:d to|se) msg=" + _REQUEST),
+        row=_error,
+    ),
+    Rule(
+        words=(b"unsuccessful queues preemption",),
+        shape=later(
+            rb"(?:amdgpu: |" + _GPU + rb")The cp might be in an unrecoverable state due to an unsuccessful queues "
+            rb"preemption\s*\Z"
+        ),
+        row=_error,
     ),
     Rule(
         words=(b"Accelerator Check Architecture events logged",),
@@ -204,6 +222,30 @@ SAMPLES: Final = (
         "AMD GPUs: a block of registers is one row",
         _DRIVER_URL,
     ),
+    # The registers of a correctable error, as drivers before 6.10 print them.
+    Sample(
+        "[ 77.100001] amdgpu 0000:83:00.0: {1}[Hardware Error]: Accelerator Check Architecture events logged\n"
+        "[ 77.100002] amdgpu 0000:83:00.0: {1}[Hardware Error]: aca entry[00].STATUS=0x98000000003e0000\n"
+        "[ 77.100003] amdgpu 0000:84:00.0: {1}[Hardware Error]: Accelerator Check Architecture events logged\n"
+        "[ 77.100004] amdgpu 0000:84:00.0: {1}[Hardware Error]: aca entry[01].STATUS=0x98000000003e0000\n",
+        (expect("gpu_errors", family="amdgpu", pci="0000:83:00.0", severity="correctable"),),
+        "AMD GPUs: a block of registers is one row",
+        _DRIVER_URL,
+    ),
+    Sample(
+        "[ 77.100001] amdgpu 0000:83:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE\n"
+        "[ 77.100002] amdgpu 0000:83:00.0: amdgpu: failed to unmap legacy queue\n"
+        "[ 88.100001] [drm:mes_v11_0_submit_pkt_and_poll_completion.constprop.0 [amdgpu]] *ERROR* MES failed to "
+        "response msg=3\n"
+        "[ 99.100001] amdgpu: The cp might be in an unrecoverable state due to an unsuccessful queues preemption\n",
+        (
+            expect("gpu_errors", family="amdgpu", pci="0000:83:00.0"),
+            expect("gpu_errors", family="amdgpu", pci=None),
+            expect("gpu_errors", family="amdgpu", pci=None),
+        ),
+        "AMD GPUs: their scheduler hangs",
+        _DRIVER_URL,
+    ),
     Sample(
         "[ 77.100001] [drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=71, emitted "
         "seq=73\n"
@@ -241,4 +283,6 @@ NON_SAMPLES: Final = (
     "[ 77.100001] amdgpu 0000:83:00.0: amdgpu: GPU reset end with ret = 0\n",
     "Mar  3 07:15:42 gpu021 trainer[7]: amdgpu 0000:83:00.0: amdgpu: GPU reset begin!\n",
     "The manual says amdgpu 0000:83:00.0: amdgpu: GPU reset begin!\n",
+    "[ 77.100001] amdgpu 0000:83:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE is what we see\n",
+    "[ 77.100001] amdgpu 0000:83:00.0: amdgpu: ring mes_kiq_3.1.0 uses VM inv eng 13 on hub 0\n",
 )

@@ -4,7 +4,8 @@
     watchdog: BUG: soft lockup - CPU#12 stuck for 22s! [python3:4242]
     rcu: INFO: rcu_sched self-detected stall on CPU
     python3[4242]: segfault at 7f79 ip 00007f7c sp 00007f7c error 4 in libnccl.so.2[7f7c7ac00000+d3d3000]
-    BUG: unable to handle page fault for address: ffffa0c1
+    BUG: unable to handle page fault for address: ffffa0c1                       (x86)
+    BUG: Unable to handle kernel data access on read at 0xc0000001               (POWER)
     Kernel panic - not syncing: Fatal exception
 
 A hang is told when it has lasted for a while: the time is that of the line, the value says how many seconds before it
@@ -39,6 +40,7 @@ _LIBRARY: Final = rb" in (?P<device>.{1,200}?)\[[0-9a-f]{1,16}(?:,[0-9a-f]{1,16}
 
 _ONE_WORD: Final = re.compile(rb"\(?[\w./@+-]{1,15}\)?")
 
+_FATAL: Final = (b"Kernel panic", b"PANIC: ")
 # The processor and the task stand a few lines below the first line of an oops.
 _OOPS_LINES: Final = 12
 _RUNNING: Final = re.compile(
@@ -65,7 +67,7 @@ def _crashed(kind: str) -> Callable[[Match, Line], NodeEvent | None]:
 
 def _oops(found: Match, line: Line) -> NodeEvent:
     """A panic is fatal; after an oops the machine may go on."""
-    row = NodeEvent(kind="panic", severity="fatal" if found.string.startswith(b"Kernel panic") else "nonfatal")
+    row = NodeEvent(kind="panic", severity="fatal" if found.string.startswith(_FATAL) else "nonfatal")
     for below in lines_below(line, _OOPS_LINES):
         running = _RUNNING.match(below)
         if running is not None:
@@ -124,7 +126,8 @@ RULES: Final = (
     Rule(
         words=(b"detected stall", b"detected expedited stall"),
         shape=later(
-            rb"(?:rcu: )?INFO: (?P<device>rcu\w{0,20}) (?:self-)?detected (?:expedited )?stalls? on CPU(?:s/tasks:|\b)"
+            rb"(?:rcu: )?INFO: (?P<device>rcu\w{0,20}) (?:self-)?detected (?:expedited )?stalls? on "
+            rb"(?:CPU(?:s/tasks:|\b)|tasks:)"
         ),
         row=_stall,
         mark=STALL,
@@ -156,8 +159,9 @@ RULES: Final = (
     Rule(
         words=(
             *(b"Kernel panic - not syncing: ", b"BUG: unable to handle ", b"BUG: kernel NULL pointer dereference"),
-            *(b"Oops: ", b"Unable to handle kernel ", b"kernel BUG at ", b"general protection fault"),
-            *(b"invalid opcode: ", b"double fault: ", b"divide error: ", b"stack segment: "),
+            *(b"Oops: ", b"nable to handle kernel ", b"kernel BUG at ", b"general protection fault"),
+            *(b"invalid opcode: ", b"double fault", b"divide error: ", b"stack segment: "),
+            b"BUG: Kernel NULL pointer dereference ",
         ),
         shape=later(
             rb"Kernel panic - not syncing: [^\s?]"
@@ -165,10 +169,13 @@ RULES: Final = (
             rb"|(?:NULL pointer|paging request).{0,24} at "
             rb"|NULL pointer dereference in |paging request for )"
             rb"|BUG: kernel NULL pointer dereference, address: "
-            rb"|Unable to handle kernel [\w ]{5,60} at virtual address "
+            rb"|BUG: Kernel NULL pointer dereference (?:on (?:read|write) )?at 0x"
+            rb"|(?:BUG: )?Unable to handle kernel [\w ]{5,60} at (?:virtual address |(?:address )?0x)"
+            rb"|PANIC: double fault, error_code: 0x"
             rb"|kernel BUG at \S{1,200}:\d{1,6}!"
-            rb"|(?:Oops: |Internal error: )?(?:Oops|general protection fault|invalid opcode|double fault|divide error"
-            rb"|stack segment)\b[^\[\n]{0,160}: [0-9a-f]{4,16} \[#\d{1,4}\]"
+            rb"|(?:Oops: |Internal error: |segment-related )?(?:Oops|general protection fault|invalid opcode"
+            rb"|double fault|divide error|stack segment)\b[^\[\n]{0,160}(?:: [0-9a-f]{4,16}|, sig: \d{1,2}) "
+            rb"\[#\d{1,4}\]"
         ),
         row=_oops,
         mark=PANIC,
@@ -253,6 +260,43 @@ SAMPLES: Final = (
         _PANICS,
         _TRAP_URL,
     ),
+    Sample(
+        "[ 77.100001] BUG: Unable to handle kernel data access on read at 0xc008000001a2b000\n"
+        "[ 77.100002] Faulting instruction address: 0xc00000000049f000\n"
+        "[ 77.100003] Oops: Kernel access of bad area, sig: 11 [#1]\n"
+        "[ 77.100004] CPU: 3 PID: 4242 Comm: python3 Tainted: P           OE     5.14.0-70.el9.ppc64le\n",
+        (expect("node_events", kind="panic", device="CPU 3", pid=4242, severity="nonfatal"),),
+        "Panics and oopses on POWER",
+        _OOPS_URL,
+    ),
+    Sample(
+        "[ 77.100001] PANIC: double fault, error_code: 0x0\n",
+        (expect("node_events", kind="panic", severity="fatal"),),
+        _PANICS,
+        _TRAP_URL,
+    ),
+    # What is indented below a record without stamps tells about it.
+    Sample(
+        "INFO: task pt_main_thread:40001 blocked for more than 122 seconds.\n"
+        "      Not tainted 6.8.0-45-generic #45\n"
+        '"echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message.\n',
+        (
+            expect(
+                "node_events",
+                kind="hung_task",
+                pid=40001,
+                message="INFO: task pt_main_thread:40001 blocked for more than 122 seconds.",
+            ),
+        ),
+        _HANGS,
+        _HUNG_URL,
+    ),
+    Sample(
+        "[ 77.100001] INFO: rcu_tasks detected stalls on tasks:\n",
+        (expect("node_events", kind="rcu_stall", device="rcu_tasks"),),
+        _STALLS,
+        _RCU_URL,
+    ),
 )
 
 NON_SAMPLES: Final = (
@@ -265,6 +309,8 @@ NON_SAMPLES: Final = (
     "[ 77.100001] WARNING: CPU: 3 PID: 4242 at drivers/gpu/drm/drm_drv.c:12 drm_dev_put\n",
     "[  1.100001] Kernel command line: BOOT_IMAGE=/vmlinuz panic=10 softlockup_panic=1\n",
     "Kernel panic - not syncing is what the screen says\n",
+    "Unable to handle kernel paging request at the moment, says the manual\n",
+    "[ 77.100001] Oops: something else, sig: 11\n",
     "Mar  3 07:15:42 gpu021 trainer[7]: INFO: task python3:4242 blocked for more than 120 seconds.\n",
     "Our job had watchdog: BUG: soft lockup - CPU#12 stuck for 22s! [python3:4242] in it\n",
     "Fatal Python error: Segmentation fault\n",

@@ -24,6 +24,8 @@ _DAEMONS: Final = frozenset({"slurm", "stamp"})
 # A record that a terminal folded: at most so many lines more, indented, without a stamp of their own.
 _MOST_FOLDS: Final = 4
 _FOLD: Final = re.compile(rb"(?:\t| {4})\s*\S")
+# What stands indented below other records are their details: registers, stacks, whether the kernel is tainted.
+_FOLDED: Final = (b"NVRM", b"Xid (")
 # Daemons that write to /dev/kmsg put their names before their words.
 _DAEMON: Final = re.compile(rb"(systemd(?:-[a-z]{2,16})?|mmfs(?:d|64)?)(?:\[\d{1,10}\])?: ")
 _REPEATED_BELOW: Final = re.compile(rb"-{0,3} ?last message (?:repeated|buffered) (\d{1,9}) times?", re.IGNORECASE)
@@ -58,7 +60,7 @@ def whole_message(line: Line) -> bytes:
     message = envelope.message
     if not line.following:
         return message
-    if not _FOLD.match(line.following) or "journal" in envelope.names:
+    if not _FOLD.match(line.following) or "journal" in envelope.names or not any(words in message for words in _FOLDED):
         return unbroken(line, message) if b"Xid (" in message else message
     for below in line.following.split(b"\n", _MOST_FOLDS)[:_MOST_FOLDS]:
         if not _FOLD.match(below) or b"NVRM" in below or unwrap(below).names != ("plain",):
