@@ -68,6 +68,7 @@ RULES: Final = (
             *(b"CUDA error: ", b"CUDA failure", b"Cuda failure", b"CUDA Error", b"HIP error: ", b"CUDA out of memory"),
             *(b"HIP out of memory", b"CUDA_ERROR_", b"cudaErrorECC", b"cudaErrorIllegal", b"cudaErrorLaunch"),
             *(b"CUDA error ", b"Cuda error ", b"CUDA runtime error", b"cuda runtime error", b"CUDA Runtime Error"),
+            b"CUDA driver error: ",
         ),
         shape=later(
             rb"(?<![\w'\"`])(?P<error>(?:CUDA|HIP|Cuda|cuda) (?:driver |[Rr]untime )?"

@@ -19,12 +19,14 @@ from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.patterns import later
 from aftershock.parsers.training.faults.classes import class_of
 from aftershock.parsers.training.faults.talk import speaks_of
+from aftershock.parsers.training.marks import CONFIRMED
 from aftershock.parsers.training.rules import Match, Rule, Said, error
 from aftershock.schemas.events import TrainingEvent
 
 ORDER: Final = 60
 
 _BUS: Final = re.compile(rb"(?i)bus error|signal 7\b|SIGBUS")
+_MEMORY: Final = error("host_oom")
 _ABORT: Final = re.compile(rb"(?i)abort|signal 6\b|SIGABRT|signal 15\b|SIGTERM|Terminated")
 
 
@@ -42,6 +44,11 @@ def _read_signal(found: Match, said: Said) -> TrainingEvent | None:
     host = found.groupdict().get("host")
     row.host_raw = text_of(host) if host else None
     return row
+
+
+def _read_memory(found: Match, said: Said) -> TrainingEvent | None:
+    """What the kernel says in the output, or in the end of its log that somebody shows there."""
+    return None if speaks_of(said, found.start("error")) else _MEMORY(found, said)
 
 
 def _read_worker(found: Match, said: Said) -> TrainingEvent | None:
@@ -99,6 +106,16 @@ RULES: Final = (
         only="fault",
     ),
     Rule(
+        words=(b" invoked oom-killer: ", b"ut of memory: Kill"),
+        shape=later(
+            rb"(?P<error>\A[^\s:][^\r\n\"'`]{0,40} invoked oom-killer: gfp_mask=[^\r\n]{1,200}"
+            rb"|\b(?:Memory cgroup o|O)ut of memory: Kill(?:ed)? process \d{1,10}[, ][^\r\n]{0,300})"
+        ),
+        row=_read_memory,
+        mark=CONFIRMED,
+        only="fault",
+    ),
+    Rule(
         words=(b"Timeout (",),
         shape=later(rb"\A(?P<error>Timeout \(\d{1,3}:\d\d:\d\d(?:\.\d{1,6})?\)!)"),
         row=error("hang_no_error", "symptom"),
@@ -142,6 +159,12 @@ SAMPLES: Final = (
         title="A machine check that syslog shows to everybody",
     ),
     Sample(
+        "[811324.109221] python3 invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, "
+        "oom_score_adj=0\n",
+        (expect("training_events", error_class="host_oom", error_role="root"),),
+        title="The kernel looks for memory",
+    ),
+    Sample(
         "RuntimeError: DataLoader worker (pid 8114) is killed by signal: Bus error. It is possible that dataloader's "
         "workers are out of shared memory.\n",
         (expect("training_events", error_class="host_shm", error_role="root"),),
@@ -163,4 +186,5 @@ NON_SAMPLES: Final = (
     "Timeout (seconds): 600\n",
     "Segmentation faults are caught by the tests\n",
     "free(): the method of the pool\n",
+    "The kernel logs `<task> invoked oom-killer: gfp_mask=...` when it looks for memory\n",
 )

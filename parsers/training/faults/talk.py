@@ -24,8 +24,8 @@ SURVIVED: Final = re.compile(
 )
 # Quotes; an apostrophe stands between letters.
 _QUOTE: Final = re.compile(rb"\"|`+|'(?!\w)|(?<!\w)'")
-# Quoted mail, and items of lists.
-_NOTE: Final = re.compile(rb"(?:>|[*-](?! To our best knowledge)) ")
+# Quoted mail, items of lists, rows of tables.
+_NOTE: Final = re.compile(rb"(?:>|[*-](?! To our best knowledge)) |\|[^\r\n]{1,2000}\|\s*\Z")
 _MOST: Final = 600
 
 

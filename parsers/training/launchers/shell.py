@@ -43,9 +43,12 @@ def _read_signal(found: Match, said: Said) -> Told | None:
     return Told(row, None, ENDED)
 
 
-def _read_status(found: Match, _said: Said) -> Told | None:
+def _read_status(found: Match, said: Said) -> Told | None:
     code = whole(found["code"])
     if not code:
+        return None
+    # A script that shows itself, or is taken for a log: its ``exit 1`` is a command, mostly within a branch.
+    if found["error"].startswith(b"exit ") and (code < 128 or said.line.text[:1].isspace()):
         return None
     error_class, role = role_of_exit(code)
     row = TrainingEvent(kind="exit", error_class=error_class, error_role=role, error=text_of(found["error"]))
@@ -146,4 +149,6 @@ NON_SAMPLES: Final = (
     "Killed processes are restarted by the pool\n",
     "echo: the line 12: 811 Killed\n",
     "exit 0\n",
+    "exit 1\n",
+    "    exit 137\n",
 )

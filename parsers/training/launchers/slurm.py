@@ -18,6 +18,7 @@ from aftershock.parsers.clock import SECOND, Reading, wall_micros
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.patterns import later
+from aftershock.parsers.training.faults.talk import speaks_of
 from aftershock.parsers.training.marks import CONFIRMED
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, error
 from aftershock.schemas.events import TrainingEvent
@@ -67,6 +68,7 @@ def _read_failed(found: Match, _said: Said) -> TrainingEvent:
     return row
 
 
+_REFUSED: Final = error("launcher_or_container")
 _EXITS: Final = (
     ((b"Segmentation fault", b"Illegal instruction", b"Floating point"), "process_crash", "root"),
     ((b"Exited with exit code 139", b"Exited with exit code 132"), "process_crash", "root"),
@@ -87,6 +89,11 @@ def _read_exit(found: Match, _said: Said) -> Told:
         if how.startswith(words):
             row.error_class, row.error_role = error_class, role
     return Told(row)
+
+
+def _read_refused(found: Match, said: Said) -> TrainingEvent | None:
+    """A command of Slurm that could not do its work; what it tries again is no failure yet."""
+    return None if speaks_of(said, found.start("error")) else _REFUSED(found, said)
 
 
 def _read_node(found: Match, said: Said) -> TrainingEvent:
@@ -170,6 +177,29 @@ RULES: Final = (
         row=error("launcher_or_container"),
         only="slurm",
     ),
+    Rule(
+        words=(b": error: ", b": fatal: "),
+        scan=(b"srun: error: ", b"srun: fatal: ", b"sbatch: error: ", b"salloc: error: ", b"slurmstepd: error: "),
+        shape=later(
+            rb"\A(?:srun|sbatch|salloc|slurmstepd): (?P<error>error: (?:Munge (?:en|de)code failed"
+            rb"|[^\r\n]{0,120}\bhas authentication error|Authentication plugin initialization failed"
+            rb"|cannot (?:find|create) auth (?:plugin|context) for"
+            rb"|Unable to (?:contact slurm controller|confirm allocation for job|resolve \"|establish control machine))"
+            rb"[^\r\n]{0,200}|fatal: [^\r\n]{1,300})"
+        ),
+        row=_read_refused,
+        only="slurm",
+    ),
+    Rule(
+        words=(b": unrecognized option '", b": invalid option -- '", b": error: Invalid "),
+        scan=(b"srun: unrecognized option", b"srun: invalid option", b"srun: error: Invalid "),
+        shape=later(
+            rb"\A(?P<error>srun: (?:unrecognized option|invalid option|error: Invalid (?:numeric value|--|argument"
+            rb"|time|node|task|generic resource|account|partition|directive))[^\r\n]{0,200})"
+        ),
+        row=error("user_config"),
+        only="slurm",
+    ),
 )
 
 
@@ -197,10 +227,22 @@ SAMPLES: Final = (
         ),
         title="Slurm: a node that failed",
     ),
+    Sample(
+        'srun: error: Munge encode failed: Failed to access "/run/munge/munge.socket.2": No such file or directory\n',
+        (expect("training_events", error_class="launcher_or_container", error_role="root"),),
+        title="Slurm: nobody can say who asks",
+    ),
+    Sample(
+        "srun: unrecognized option '--gpu-per-task=1'\n",
+        (expect("training_events", error_class="user_config", error_role="root"),),
+        title="Slurm: an option that is none",
+    ),
 )
 
 NON_SAMPLES: Final = (
     "the job was CANCELLED AT noon\n",
     "srun: job 812 has been allocated resources\n",
+    'srun: error: Munge encode failed: Failed to access "/run/munge/munge.socket": Connection refused (retrying ...)\n',
+    "slurmstepd: error: Unable to create TMPDIR [/scratch/811]: Permission denied\n",
     "watching for '*** JOB 812 ON gpu017 CANCELLED AT 2026-03-01T10:20:30 DUE TO TIME LIMIT ***' in the output\n",
 )
