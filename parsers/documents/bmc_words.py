@@ -54,6 +54,11 @@ _RULES: Final = (
     _rule(r"^(?:voltage|current)", r"non-critical", "power", "warn"),
     _rule(r"^(?:voltage|current)", r"critical|non-recoverable|fail|limit exceeded", "power"),
     _rule(r"^os (?:critical )?stop|^os boot", r"run-time critical stop", "panic"),
+    _rule(r"^system firmware error", r"\bmemory\b", "memory_error"),
+    _rule(r"^system firmware error", r"fail|error|mismatch|corrupt|unrecoverable", "machine_check"),
+    # A board measures much; what, stands in the name of the sensor.
+    _rule(r"^(?:module|add-in card|chassis|other).*(?:pwr|power|volt|curr)", r"(?<!non-)critical\b", "power"),
+    _rule(r"^(?:module|add-in card|chassis|other).*(?:temp|therm)", r"(?<!non-)critical\b", "thermal"),
     _rule(r"^system event", r"undetermined system hardware failure", "machine_check"),
     _rule(r"^watchdog", r"reset|power (?:down|cycle)|timer expired|os expired", "watchdog"),
     _rule(r"^drive", r"fault|failed array", "drive_error"),

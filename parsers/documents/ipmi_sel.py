@@ -204,10 +204,17 @@ _SAMPLES: Final = (
     ),
     Sample(
         "  1a | 03/02/2026 | 07:08:09 | System Event #0x4a | Undetermined system hardware failure | Asserted\n"
-        "  1b | 03/02/2026 | 07:08:10 | System Event #0x4a | OEM System boot event | Asserted\n",
+        "  1b | 03/02/2026 | 07:08:10 | System Event #0x4a | OEM System boot event | Asserted\n"
+        "  1c | 03/02/2026 | 07:08:11 | System Firmware Error #0x11 | No usable system memory | Asserted\n"
+        "  1d | 03/02/2026 | 07:08:12 | Module / Board PWR_HSC1 | Upper Critical going high | Asserted\n"
+        "  1e | 03/02/2026 | 07:08:13 | Module / Board #0x43 | Upper Critical going high | Asserted\n",
         (
             expect("health_checks", check="Undetermined system hardware failure", result="fail"),
             expect("node_events", kind="machine_check", device="System Event #0x4a"),
+            expect("health_checks", check="No usable system memory", result="fail"),
+            expect("node_events", kind="memory_error"),
+            expect("health_checks", check="Upper Critical going high", result="fail"),
+            expect("node_events", kind="power", device="Module / Board PWR_HSC1"),
         ),
     ),
 )

@@ -41,7 +41,12 @@ _PREFIX: Final = re.compile(rb"(?:\{\d{1,10}\})?\[Hardware Error\]:")
 _SECTION: Final = re.compile(rb"section_type: ([A-Za-z ]{3,40})")
 _SEVERITY: Final = re.compile(rb"event severity: (corrected|recoverable|fatal)")
 _DEVICE_ID: Final = re.compile(rb"device_id: (" + BDF + rb")")
-_DIMM: Final = re.compile(rb"DIMM location: (?:not present. )?(\S[^\r\n]{0,80})|\b(node:? ?\d{1,4}[^\r\n]{0,80})")
+# Where the memory is: as the board is labelled, or as the controller counts.
+_DIMMS: Final = (
+    re.compile(rb"DIMM location: (?:not present. )?(\S[^\r\n]{0,80})"),
+    re.compile(rb"fru_text: (\S[^\r\n]{0,80})"),
+    re.compile(rb"\b(node:? ?\d{1,4}[^\r\n]{0,80})"),
+)
 _SEVERITIES: Final = {b"corrected": "correctable", b"recoverable": "nonfatal", b"fatal": "fatal"}
 
 # The line that prints the time is at most the fourth of its block.
@@ -117,8 +122,8 @@ def _firmware_row(block: Sequence[bytes], *, previous_boot: bool) -> NodeEvent:
     if b"pcie" in word:
         kind, place = "pcie_error", _DEVICE_ID.search(text)
     elif b"memory" in word:
-        kind, place = "memory_error", _DIMM.search(text)
-    device = text_of(place[place.lastindex or 1].strip()) if place else None
+        kind, place = "memory_error", next((found for dimm in _DIMMS if (found := dimm.search(text))), None)
+    device = text_of(place[1].strip()) if place else None
     if previous_boot:
         device = f"{device} (previous boot)" if device else "previous boot"
     severity = _SEVERITY.search(text)
@@ -274,8 +279,19 @@ SAMPLES: Final = (
         "[ 77.100003] {1}[Hardware Error]: event severity: corrected\n"
         "[ 77.100004] {1}[Hardware Error]:  Error 0, type: corrected\n"
         "[ 77.100005] {1}[Hardware Error]:   section_type: memory error\n"
-        "[ 77.100006] {1}[Hardware Error]:   DIMM location: P0 CHANNEL A DIMM0\n",
+        "[ 77.100006] {1}[Hardware Error]:   node: 1 card: 4 module: 0 rank: 0 bank: 1 device: 14 row: 5 column: 8\n"
+        "[ 77.100007] {1}[Hardware Error]:   DIMM location: P0 CHANNEL A DIMM0\n",
         (expect("node_events", kind="memory_error", device="P0 CHANNEL A DIMM0", severity="correctable"),),
+        _GHES,
+        _GHES_URL,
+    ),
+    Sample(
+        "[ 77.100001] {2}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4\n"
+        "[ 77.100002] {2}[Hardware Error]: event severity: recoverable\n"
+        "[ 77.100003] {2}[Hardware Error]:  Error 0, type: recoverable\n"
+        "[ 77.100004] {2}[Hardware Error]:  fru_text: B1\n"
+        "[ 77.100005] {2}[Hardware Error]:   section_type: memory error\n",
+        (expect("node_events", kind="memory_error", device="B1", severity="nonfatal"),),
         _GHES,
         _GHES_URL,
     ),
