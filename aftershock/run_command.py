@@ -8,8 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,9 +18,6 @@ from aftershock.terminal import printable
 
 if TYPE_CHECKING:
     from aftershock.pipeline.prepare import Prepared
-
-# Files that are looked at before the engine is there; the others wait for their turn.
-EARLY_FILES: Final = 64
 
 
 def run_and_report(inputs: Sequence[str], given: Mapping[str, Any], ours: Sequence[str]) -> int:
@@ -90,7 +86,7 @@ def parsing_early(prepared: Prepared) -> Iterator[None]:
 
     workers = None if prepared.options.beam_args else start_workers(BURST_GAP, prepared.inputs.bytes, prepared.aside)
     if workers:
-        workers.begin(islice(prepared.inputs.files, EARLY_FILES), CHUNK_BYTES)
+        workers.begin(prepared.inputs.files, CHUNK_BYTES)
     try:
         yield
     finally:

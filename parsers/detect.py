@@ -32,6 +32,8 @@ _ARCHIVES: Final = (
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
 )
 _NUL_RUN: Final = re.compile(rb"\0{16,}")
+# Bytes that no text holds, NUL apart.
+_CONTROLS: Final = bytes({*range(1, 32)} - {7, 8, 9, 10, 11, 12, 13, 27})
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -151,11 +153,13 @@ def _not_text(data: bytes) -> str | None:
     if data.startswith(_UTF16):
         return "UTF-16 text: convert it to UTF-8"
     # A log that lived through a crash, or was cut off under its writer, holds runs of NUL bytes: they are no sign.
-    data = _NUL_RUN.sub(b"", data)
-    if not data:
-        return "nothing but NUL bytes"
     zeros = data.count(0)
-    controls = sum(data.count(byte) for byte in range(1, 32) if byte not in (7, 8, 9, 10, 11, 12, 13, 27))
+    if zeros:
+        data = _NUL_RUN.sub(b"", data)
+        if not data:
+            return "nothing but NUL bytes"
+        zeros = data.count(0)
+    controls = len(data) - len(data.translate(None, _CONTROLS))
     if zeros > 0.3 * len(data) or controls > 0.05 * len(data) or (zeros > 0 and b"\n" not in data):
         return "binary data, of no format that is known here"
     return None

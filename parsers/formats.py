@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -126,7 +127,8 @@ class Mark(NamedTuple):
 SECTION = "section"
 
 
-class Head(NamedTuple):
+@dataclass(frozen=True)
+class Head:
     """The beginning of a file, by which its format is recognised: base name and first kilobytes, decompressed."""
 
     name: str
@@ -134,9 +136,14 @@ class Head(NamedTuple):
 
     def lines(self, most: int = 40) -> list[bytes]:
         """The first whole lines that are not empty (the last, maybe cut, one is left out unless it is the only one)."""
+        return self._lines[:most]
+
+    @cached_property
+    def _lines(self) -> list[bytes]:
+        # Every format asks for them.
         rows = self.data.split(b"\n")
         whole = rows[:-1] if len(rows) > 1 else rows
-        return [row.rstrip(b"\r") for row in whole if row.strip()][:most]
+        return [row.rstrip(b"\r") for row in whole if row.strip()]
 
 
 class Expect(NamedTuple):

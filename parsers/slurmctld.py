@@ -50,7 +50,8 @@ _ENOUGH: Final = 2
 
 def detects(head: Head) -> float:
     """How much of the head is the controller's: its name in the file's name, its own lines."""
-    own = sum(any(mark in line for mark in _UNMISTAKABLE) for line in head.lines(200))
+    marks = [mark for mark in _UNMISTAKABLE if mark in head.data]
+    own = sum(any(mark in line for mark in marks) for line in head.lines(200)) if marks else 0
     if "slurmctld" in head.name:
         return 0.9
     return 0.8 if own >= _ENOUGH else 0.4 * own

@@ -14,9 +14,10 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from aftershock.parsers.blocks import BlockResult
@@ -38,6 +39,10 @@ _UNPACKED: Final = 32
 
 # Rows that may wait in this process for the engine to ask for them: then the early work pauses.
 WAITING_ROWS: Final = 50_000
+
+# Files that are planned one by one, and then by the dozen: handing one over costs as much as looking at it.
+_ALONE: Final = 8
+_TOGETHER: Final = 24
 
 # Seconds after which a worker notices that the process it works for is gone.
 WATCH_S: Final = 0.5
@@ -65,7 +70,7 @@ class Workers:
         self._burst_gap = burst_gap
         self._aside = aside
         self._lock = threading.Lock()
-        self._plans: dict[SourceFile, Future[list[Chunk]]] = {}
+        self._plans: dict[SourceFile, tuple[Future[list[list[Chunk]]], int]] = {}
         self._early: dict[Chunk, Future[BlockResult]] = {}
         self._planned: deque[Chunk] = deque()
         self._asked_for: set[Chunk] = set()
@@ -73,16 +78,23 @@ class Workers:
 
     def begin(self, files: Iterable[SourceFile], chunk_bytes: int) -> None:
         """Start on files that will be asked for: plan them, and parse their chunks until enough rows are waiting."""
-        for file in files:
-            if not file.refused:
-                future = self._executor.submit(chunks_of, file, chunk_bytes)
-                self._plans[file] = future
-                future.add_done_callback(self._planned_more)
+        rest = (file for file in files if not file.refused)
+        # The first one by one, so that all workers have something to do at once.
+        groups = [[file] for file in islice(rest, _ALONE)]
+        while group := list(islice(rest, _TOGETHER)):
+            groups.append(group)
+        for group in groups:
+            future = self._executor.submit(_chunks_of_each, group, chunk_bytes)
+            self._plans.update((file, (future, number)) for number, file in enumerate(group))
+            future.add_done_callback(self._planned_more)
 
     def plan(self, file: SourceFile, chunk_bytes: int) -> list[Chunk]:
         """The chunks of a file."""
         early = self._plans.pop(file, None)
-        return early.result() if early else chunks_of(file, chunk_bytes)
+        if early is None:
+            return chunks_of(file, chunk_bytes)
+        future, number = early
+        return future.result()[number]
 
     def parse(self, chunk: Chunk) -> Future[BlockResult]:
         """The result of a chunk, whether it was begun early or not."""
@@ -101,10 +113,10 @@ class Workers:
         self._planned.clear()
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def _planned_more(self, future: Future[list[Chunk]]) -> None:
+    def _planned_more(self, future: Future[list[list[Chunk]]]) -> None:
         if future.cancelled() or future.exception() is not None:
             return
-        chunks = [chunk for chunk in future.result() if not chunk.refused and is_small(chunk)]
+        chunks = [chunk for each in future.result() for chunk in each if not chunk.refused and is_small(chunk)]
         with self._lock:
             self._planned.extend(chunks)
         for _ in range(min(len(chunks), 2 * worker_count())):
@@ -129,6 +141,10 @@ class Workers:
             return
         self._waiting_rows += len(future.result().found)
         self._submit_next()
+
+
+def _chunks_of_each(files: Sequence[SourceFile], chunk_bytes: int) -> list[list[Chunk]]:
+    return [chunks_of(file, chunk_bytes) for file in files]
 
 
 def _live_with(parent: int) -> None:

@@ -22,6 +22,7 @@ class Layout:
         self._least = least
         self._map = mapped
         self._stated = dict(mapped.values)
+        self._names = frozenset(name.lower() for column in columns for name in mapped.names_of(column))
 
     def places(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Our columns, and where in a table with these columns each may stand. Case counts only where it must."""
@@ -39,6 +40,9 @@ class Layout:
 
     def is_header(self, names: Sequence[str]) -> bool:
         """Whether a table with these columns is one of ours."""
+        # Nearly every line that is asked about is no header at all.
+        if self._least and self._names.isdisjoint([name.lower() for name in names]):
+            return False
         return self._is_ours(self.places(names))
 
     def is_record(self, record: Mapping[str, Any]) -> bool:

@@ -130,9 +130,15 @@ def _found(line: Line, made: Made | Told, prefix: Prefix, mark: str) -> Found:
 
 def detects(head: Head) -> float:
     """How sure the head of a file is training output: by the records in it."""
+    if any(isinstance(found.row, TrainingStep) for text in head.lines(200) if _may_tell(text) for found in _try(text)):
+        return 0.9
     hits = {number for _, number in _words().hits(head.data) if RULES[number].tells}
-    steps = sum(1 for text in head.lines(200) if any(isinstance(found.row, TrainingStep) for found in _try(text)))
-    return 0.9 if steps else 0.3 + 0.05 * min(10, len(hits)) if len(hits) > 1 else 0.0
+    return 0.3 + 0.05 * min(10, len(hits)) if len(hits) > 1 else 0.0
+
+
+def _may_tell(text: bytes) -> bool:
+    """Whether words of a rule stand in a line, or may stand in what is escaped or coloured there."""
+    return b'"' in text or b"\x1b" in text or b"#033" in text or bool(_words().hits(text))
 
 
 def _try(text: bytes) -> Iterator[Found]:

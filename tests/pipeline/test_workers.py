@@ -82,3 +82,22 @@ def test_early_work_pauses_when_enough_rows_wait(
         time.sleep(0.01)
     workers._executor.shutdown(wait=True)
     assert len(parsed) < len(chunks)
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 80])
+def test_many_files_are_planned_as_each_alone(tmp_path: Path, parsed: list[Chunk], count: int) -> None:
+    files = []
+    for number in range(count):
+        path = tmp_path / f"{number}.log"
+        path.write_bytes(LINE * (number % 7))
+        refused = "a FIFO" if number % 11 == 10 else None
+        files.append(SourceFile(str(path), str(path), path.stat().st_size, refused=refused))
+    with ThreadPoolExecutor(2) as pool:
+        workers = Workers(pool, 0, str(tmp_path))
+        workers.begin(files, SIZE)
+        planned = [workers.plan(file, SIZE) for file in reversed(files)]
+        assert planned == [chunks_of(file, SIZE) for file in reversed(files)]
+        wanted = [chunk for plan in planned for chunk in plan if not chunk.refused]
+        for chunk in wanted:
+            workers.parse(chunk).result()
+    assert sorted(parsed) == sorted(wanted)
