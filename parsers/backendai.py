@@ -104,7 +104,9 @@ def _from_json(data: bytes, around: Reading) -> tuple[str | None, Reading, bool]
         name, message = entry.get("name"), entry.get("message")
         if not (isinstance(name, str) and isinstance(message, str) and _JSON_NAME.match(name)):
             return None, NO_CLOCK, False
-        return message.strip(), clocks_together(around, stated_time(entry.get("timestamp"))), True
+        # A site's own configuration of the logger may print the local time of the console instead.
+        stated = stated_time(entry.get("timestamp") or entry.get("asctime"))
+        return message.strip(), clocks_together(around, stated), True
     return None, NO_CLOCK, False
 
 
@@ -206,6 +208,11 @@ _SAMPLES: Final = (
         ),
     ),
     # JSON of an agent; of two kernels one is known to belong to a session.
+    Sample(
+        '{"asctime": "2026-03-02 08:00:00,250", "levelname": "WARNING", "name": "ai.backend.manager.registry", '
+        '"message": "agent i-gpu012 heartbeat timeout detected."}\n',
+        (expect("scheduler_events", kind="node_down", hosts=["i-gpu012"], time_local="2026-03-02 08:00:00,250"),),
+    ),
     Sample(
         _entry("22:08:09.123456", f"create_kernel(kernel:{_K1}, session:{_S1}) starting container")
         + _entry("22:09:09.123456", f"Handling start event for kernel {_K1} with container 0a1b2c3d")

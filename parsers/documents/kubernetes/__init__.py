@@ -41,6 +41,13 @@ _YAML: Final = re.compile(
     )
 )
 _REASON: Final = re.compile(rb'"reason"\s*:')
+# The items of a list as the API serves them: the kind stands on the list alone, which a program may have taken away.
+_ITEM: Final = re.compile(rb'"metadata"\s*:\s*\{[^{}]{0,4000}"(?:name|namespace|uid|creationTimestamp)"\s*:\s*"')
+_SPEC: Final = re.compile(rb'"spec"\s*:\s*\{')
+_SHAPE: Final = re.compile(
+    rb'"(?:nodeInfo|containerStatuses|replicatedJobs|(?:pytorch|mpi|tf)ReplicaSpecs|rayClusterSpec|podSets'
+    rb'|leaderWorkerTemplate|backoffLimit|schedulingGates|nodeName)"\s*:\s*["\[{\d]'
+)
 
 
 def detects(head: Head) -> float:
@@ -50,7 +57,9 @@ def detects(head: Head) -> float:
     start = json_start(head.data)
     if _ABOUT.search(start) and (_REASON.search(start) or _KIND.search(start)):
         return 0.8
-    return 0.8 if _KIND.search(start) and _AROUND.search(start) else 0.0
+    if _KIND.search(start) and _AROUND.search(start):
+        return 0.8
+    return 0.7 if _SPEC.search(start) and _SHAPE.search(start) and _ITEM.search(start) else 0.0
 
 
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:

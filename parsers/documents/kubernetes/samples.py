@@ -191,6 +191,19 @@ SAMPLES: Final = (
         title="conditions of node-problem-detector",
         url=_NPD,
     ),
+    # The items of a list of the API, without the list that names their kind.
+    Sample(
+        '{"items": [\n {"metadata": {"name": "dgx07", "uid": "n7"}, "spec": {"unschedulable": true}, "status": '
+        '{"nodeInfo": {"kernelVersion": "6.8.0"}, "conditions": [{"type": "Ready", "status": "False", "reason": '
+        '"KubeletNotReady", "lastTransitionTime": "2026-03-02T07:08:09Z"}]}}]}\n',
+        (
+            expect("scheduler_events", kind="node_cordon", host="dgx07"),
+            expect("scheduler_events", kind="node_down", host="dgx07", time=1772435289000000),
+            expect("hosts", host="dgx07"),
+        ),
+        "Nodes",
+        _NODES,
+    ),
 )
 
 NON_SAMPLES: Final = (
@@ -206,4 +219,6 @@ NON_SAMPLES: Final = (
     '{"kind": "Event", "reason": "NodeNotReady", "involvedObject": "dgx07"}\n',
     '{"kind": "Node", "metadata": {}, "spec": {"unschedulable": true}}\n',
     '{"type": "Warning", "reason": "Failed", "object": {"name": "a"}}\n',
+    '{"metadata": {"name": "web-0"}, "spec": {"replicas": 2, "nodeName": "a"}}\n',
+    '[{"metadata": {"title": "a"}, "spec": {"nodeName": "dgx07"}, "status": {"phase": "Failed"}}]\n',
 )
