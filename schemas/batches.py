@@ -130,6 +130,7 @@ def _listed(values: np.ndarray[Any, Any]) -> list[Any]:
 # milliseconds for a megabyte and LZ4 a third of that, for twice the space: it has its place where there is little.
 _PACK_FROM: Final = 10_000
 _MANY_CELLS: Final = 1_000_000
+_AS_IT_IS: Final = pa.ipc.IpcWriteOptions()
 _PACKED_QUICKLY: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 _PACKED_WELL: Final = pa.ipc.IpcWriteOptions(compression="zstd")
 
@@ -143,7 +144,7 @@ def encode_batch(batch: pa.RecordBatch) -> bytes:
     """
     sink = pa.BufferOutputStream()
     cells = batch.num_rows * batch.num_columns
-    options = None if cells <= _PACK_FROM else _PACKED_QUICKLY if cells <= _MANY_CELLS else _PACKED_WELL
+    options = _AS_IT_IS if cells <= _PACK_FROM else _PACKED_QUICKLY if cells <= _MANY_CELLS else _PACKED_WELL
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(own_buffers(batch))
     encoded: bytes = sink.getvalue().to_pybytes()
