@@ -15,6 +15,7 @@ from aftershock.parsers.detect import detect
 from aftershock.parsers.documents import kubernetes
 from aftershock.parsers.documents.json_records import load_record, records_of
 from aftershock.parsers.documents.kubernetes import stream as short_way
+from aftershock.parsers.documents.kubernetes.objects import kind_of
 from aftershock.parsers.documents.kubernetes.stream import Record, objects_of
 from aftershock.parsers.formats import Found, Head, Refused
 from aftershock.parsers.selfcheck import rows_of_text
@@ -172,7 +173,7 @@ def test_the_samples_of_the_format_hold_nothing_that_the_published_types_do_not(
     text = kubernetes.FORMAT.samples[number].text
     for record in objects_of(io.BytesIO(text.encode())):
         assert isinstance(record, Record)
-        kind, version = record.data["kind"], record.data.get("apiVersion", "v1")
+        kind, version = kind_of(record.data), record.data.get("apiVersion", "v1")
         if version.startswith("audit.") or kind not in TYPES:
             continue
         name = "EventsV1Event" if version.startswith("events.k8s.io") else TYPES[kind]
