@@ -31,6 +31,12 @@ _ARCHIVES: Final = (
     (257, b"ustar", "a tar archive"),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
 )
+# Names of source code and of documentation: what stands in them are examples, tests and quotations of records.
+_SOURCE: Final = re.compile(
+    r".+\.(?:c|cc|cpp|cxx|h|hh|hpp|cu|cuh|go|rs|java|kt|scala|swift|py|pyi|ipynb|rb|js|jsx|tsx|vue|css|md|mdx|rst|adoc|tex"
+    r"|html?|proto|tf)(?:\.(?:gz|bz2|xz|zst))?",
+    re.IGNORECASE,
+)
 _NUL_RUN: Final = re.compile(rb"\0{16,}")
 # Bytes that no text holds, NUL apart.
 _CONTROLS: Final = bytes({*range(1, 32)} - {7, 8, 9, 10, 11, 12, 13, 27})
@@ -70,6 +76,8 @@ def detect(head: Head, forced: str | None = None) -> Detected:
         return _binary(head, forced) or Detected("refused", forced, reason=refusal)
     if forced:
         return _forced(head, forced)
+    if _SOURCE.fullmatch(head.name):
+        return Detected("refused", reason="source code or documentation, by its name: state the format to read it")
     if _is_plain_log(head):
         return Detected("lines", _best(head, system_formats()) or LOG, formats=system_formats())
     scored = sorted(((fmt.detects(head), fmt.name, fmt) for fmt in document_formats()), reverse=True, key=_score)
