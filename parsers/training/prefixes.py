@@ -66,8 +66,8 @@ _RANK: Final = re.compile(rb"\[rank:? ?(\d{1,6})\](?::| )? ?", re.IGNORECASE)
 _ROLE: Final = re.compile(rb"\[(?:default|trainer|worker|[a-z]{3,16}_?)(\d{1,4})\]: ?")
 _MPI: Final = re.compile(rb"\[\d{1,6},(\d{1,6})\]<std(?:out|err|diag)>: ?")
 _RAY: Final = re.compile(
-    rb"\((?=[\w.:<>-]{1,80}(?:, rank=\d{1,6})?,? pid=|pid=)"
-    rb"[^()\n]{0,100}?pid=\d{1,9}(?:, ip=([\w.:-]{1,64}))?[^()\n]{0,40}\) ?"
+    rb"\((?:(?=[\w.:<>-]{1,80}(?:, rank=\d{1,6})?,? pid=|pid=)[^()\n]{0,100}?pid=\d{1,9}"
+    rb"|(?:raylet|gcs_server|autoscaler)(?=[,)]))(?:, ip=([\w.:-]{1,64}))?[^()\n]{0,40}\) ?"
 )
 _RAY_FOLDED: Final = re.compile(rb" \[repeated (\d{1,6})x across cluster\](?: \(Ray deduplicates logs.{0,300})?\s*\Z")
 _NODE: Final = re.compile(

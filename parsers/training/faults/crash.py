@@ -4,9 +4,10 @@
     [gpu017:00811] Signal: Segmentation fault (11)
     RuntimeError: DataLoader worker (pid 8114) is killed by signal: Bus error.
     *** SIGSEGV (@0x10) received by PID 811 (TID 0x7f) from PID 16; stack trace: ***
+    *** SIGSEGV received at time=1772360430 on cpu 25 ***
 
 https://docs.python.org/3/library/faulthandler.html, https://github.com/openucx/ucx, https://www.open-mpi.org,
-https://github.com/google/glog. An abort (SIGABRT) follows an error that was reported before.
+https://github.com/google/glog, https://github.com/abseil/abseil-cpp. An abort (SIGABRT) follows an error that was reported before.
 """
 
 from __future__ import annotations
@@ -64,10 +65,14 @@ def _read_worker(found: Match, said: Said) -> TrainingEvent | None:
 
 RULES: Final = (
     Rule(
-        words=(b"Fatal Python error: ", b"Caught signal ", b"Segfault encountered", b"; stack trace: ***"),
+        words=(
+            *(b"Fatal Python error: ", b"Caught signal ", b"Segfault encountered", b"; stack trace: ***"),
+            b" received at time=",
+        ),
         shape=later(
             rb"(?P<error>Fatal Python error: [A-Za-z_][^\r\n]{0,200}|Caught signal \d{1,2} \([^\r\n]{1,200}"
-            rb"|!{3,} ?Segfault encountered|\*\*\* SIG[A-Z]{2,6} \([^\r\n]{1,120}; stack trace: \*\*\*)"
+            rb"|!{3,} ?Segfault encountered|\*\*\* SIG[A-Z]{2,6} (?:\(|received by PID )[^\r\n]{1,120}; stack trace: "
+            rb"\*\*\*|\*\*\* SIG[A-Z]{2,6} received at time=\d{1,12} [^\r\n]{0,80}\*\*\*)"
         ),
         row=_read_signal,
         only="fault",
@@ -140,8 +145,11 @@ RULES: Final = (
         only="fault",
     ),
     Rule(
-        words=(b"is killed by signal: ",),
-        shape=later(rb"(?P<error>DataLoader worker \(pid[^)]{0,40}\) is killed by signal: [^\r\n]{1,400})"),
+        words=(b"is killed by signal: ", b" exited unexpectedly with exit code "),
+        shape=later(
+            rb"(?P<error>DataLoader worker \(pid[^)]{0,40}\) (?:is killed by signal: |exited unexpectedly with exit "
+            rb"code )[^\r\n]{1,400})"
+        ),
         row=_read_worker,
         only="fault",
     ),
@@ -169,6 +177,17 @@ SAMPLES: Final = (
         "workers are out of shared memory.\n",
         (expect("training_events", error_class="host_shm", error_role="root"),),
         title="Crash of a worker",
+    ),
+    Sample(
+        "RuntimeError: DataLoader worker (pid 8114) exited unexpectedly with exit code 1. Details are lost due to "
+        "multiprocessing. Rerunning with num_workers=0 may give better error trace.\n",
+        (expect("training_events", error_class="process_crash", error_role="root"),),
+        title="A worker that is gone",
+    ),
+    Sample(
+        "*** SIGSEGV received at time=1772360430 on cpu 25 ***\nPC: @     0x7f8c11223344  (unknown)  run()\n",
+        (expect("training_events", error_class="process_crash", error_role="root"),),
+        title="Crash of JAX",
     ),
     Sample(
         "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f2a11b2c700 (most recent call first):\n",

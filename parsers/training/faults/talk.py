@@ -29,6 +29,12 @@ _NOTE: Final = re.compile(rb"(?:>|[*-](?! To our best knowledge)) |\|[^\r\n]{1,2
 _MOST: Final = 600
 
 
+def is_shown(said: Said, at: int) -> bool:
+    """Whether the words from ``at`` on stand in a comment, or within a string of a program."""
+    message = said.message
+    return message.startswith((b"#", b"//")) or len(_QUOTE.findall(message, max(0, at - _MOST), at)) % 2 == 1
+
+
 def speaks_of(said: Said, at: int = 0) -> bool:
     """Whether the words from ``at`` on are not the report of an error that counts."""
     if said.prefix.level in TALK_LEVELS:
@@ -36,6 +42,6 @@ def speaks_of(said: Said, at: int = 0) -> bool:
     message = said.message
     if _NOTE.match(message):
         return True
-    if at and len(_QUOTE.findall(message, max(0, at - _MOST), at)) % 2:
-        return True  # within a string: a setting, a line of a program
+    if at and is_shown(said, at):
+        return True
     return bool(_SENTENCE.search(message[max(0, at - _MOST) : at]) or SURVIVED.search(message[at : at + _MOST]))

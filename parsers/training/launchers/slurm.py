@@ -18,7 +18,7 @@ from aftershock.parsers.clock import SECOND, Reading, wall_micros
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.patterns import later
-from aftershock.parsers.training.faults.talk import speaks_of
+from aftershock.parsers.training.faults.talk import is_shown, speaks_of
 from aftershock.parsers.training.marks import CONFIRMED
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, error
 from aftershock.schemas.events import TrainingEvent
@@ -46,7 +46,9 @@ _REASONS: Final = (
 )
 
 
-def _read_cancel(found: Match, _said: Said) -> Told:
+def _read_cancel(found: Match, said: Said) -> Told | None:
+    if is_shown(said, found.start()):
+        return None
     why = (found["why"] or b"").upper()
     cancelled = ("user_or_admin_cancel", "root")
     known = next(((name, role) for words, name, role in _REASONS if words in why), cancelled)
@@ -60,7 +62,9 @@ def _read_cancel(found: Match, _said: Said) -> Told:
     return Told(row, Reading("local", wall, None, None, SECOND, text_of(found["at"])))
 
 
-def _read_failed(found: Match, _said: Said) -> TrainingEvent:
+def _read_failed(found: Match, said: Said) -> TrainingEvent | None:
+    if is_shown(said, found.start()):
+        return None
     row = TrainingEvent(kind="error", error_class="unknown", error_role="symptom", error=text_of(found["error"]))
     row.host_raw = text_of(found["node"])
     if found["how"].startswith(b"UNCORRECTABLE"):
@@ -77,10 +81,12 @@ _EXITS: Final = (
 )
 
 
-def _read_exit(found: Match, _said: Said) -> Told:
+def _read_exit(found: Match, said: Said) -> Told | None:
+    if is_shown(said, found.start()):
+        return None
     how = found["how"]
     row = TrainingEvent(kind="exit", error_class="unknown", error_role="symptom", error=text_of(found["error"]))
-    if b"," not in found["hosts"] and b"[" not in found["hosts"]:
+    if found["hosts"] and b"," not in found["hosts"] and b"[" not in found["hosts"]:
         row.host_raw = text_of(found["hosts"])
     if how.startswith(b"Out Of Memory"):
         row.kind, row.error_class, row.error_role = "error", "host_oom", "root"
@@ -89,6 +95,10 @@ def _read_exit(found: Match, _said: Said) -> Told:
         if how.startswith(words):
             row.error_class, row.error_role = error_class, role
     return Told(row)
+
+
+def _read_launch(found: Match, said: Said) -> TrainingEvent | None:
+    return None if is_shown(said, found.start()) else _REFUSED(found, said)
 
 
 def _read_refused(found: Match, said: Said) -> TrainingEvent | None:
@@ -138,7 +148,7 @@ RULES: Final = (
         words=(b": task ", b": tasks "),
         scan=(b"srun: error: ",),
         shape=later(
-            rb"srun: error: (?P<error>(?P<hosts>[\w.,\[\]-]{1,400}): tasks? (?P<tasks>[\d,\[\]-]{1,200}): "
+            rb"srun: error: (?P<error>(?:(?P<hosts>[\w.,\[\]-]{1,400}): )?tasks? (?P<tasks>[\d,\[\]-]{1,200}): "
             rb"(?P<how>[A-Z][^\r\n]{1,200}))"
         ),
         row=_read_exit,
@@ -174,7 +184,7 @@ RULES: Final = (
             rb"failed: "
             rb"|(?:Unable to allocate resources|Batch job submission failed): )[^\r\n]{0,200})"
         ),
-        row=error("launcher_or_container"),
+        row=_read_launch,
         only="slurm",
     ),
     Rule(
@@ -244,5 +254,7 @@ NON_SAMPLES: Final = (
     "srun: job 812 has been allocated resources\n",
     'srun: error: Munge encode failed: Failed to access "/run/munge/munge.socket": Connection refused (retrying ...)\n',
     "slurmstepd: error: Unable to create TMPDIR [/scratch/811]: Permission denied\n",
+    "#   *** JOB 812 ON gpu017 CANCELLED AT 2026-03-01T10:20:30 DUE TO PREEMPTION ***\n",
+    '    log = "srun: error: Task launch for StepId=812.0 failed on node gpu017: Unable to satisfy cpu bind request"\n',
     "watching for '*** JOB 812 ON gpu017 CANCELLED AT 2026-03-01T10:20:30 DUE TO TIME LIMIT ***' in the output\n",
 )
