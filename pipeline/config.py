@@ -42,8 +42,21 @@ from aftershock.pipeline.metrics.storage_rules import StorageConfig
 from aftershock.pipeline.retry_rules import CHECKS as _CHAINS
 from aftershock.pipeline.retry_rules import RetryRules
 from aftershock.pipeline.toml_lines import KeyPath, key_lines
+from aftershock.pipeline.training.number_rules import CHECKS as _TRAINING
+from aftershock.pipeline.training.number_rules import TrainingRules
 
-_SECTIONS: Final = ("cluster", "hosts", "storage", "chains", "exclusions", "windows", "alarms", "sources", "prometheus")
+_SECTIONS: Final = (
+    "cluster",
+    "hosts",
+    "storage",
+    "chains",
+    "exclusions",
+    "training",
+    "windows",
+    "alarms",
+    "sources",
+    "prometheus",
+)
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -105,6 +118,7 @@ class Config:
     storage: StorageConfig = field(default_factory=StorageConfig)
     chains: RetryRules = field(default_factory=RetryRules)
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
+    training: TrainingRules = field(default_factory=TrainingRules)
     windows: WindowRules = field(default_factory=WindowRules)
     alarms: AlarmRules = field(default_factory=AlarmRules)
     sources: tuple[SourceConfig, ...] = ()
@@ -185,6 +199,7 @@ class _Reader:
             storage=StorageConfig(**self._section(document, "storage", _STORAGE)),
             chains=RetryRules(**self._section(document, "chains", _CHAINS)),
             exclusions=ExclusionRules(**self._section(document, "exclusions", _EXCLUSIONS)),
+            training=TrainingRules(**self._section(document, "training", _TRAINING)),
             windows=WindowRules(**self._section(document, "windows", _WINDOWS)),
             alarms=AlarmRules(**self._section(document, "alarms", _ALARMS)),
             sources=tuple(self._sources(document)),

@@ -308,6 +308,8 @@ TRAINING_EVENT_KINDS = (
     "preempting",
     "clock",
     "flight_record",
+    "loss_spike",
+    "slowdown",
     "init_start",
     "init_stop",
     "epoch_start",

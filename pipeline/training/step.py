@@ -14,6 +14,7 @@ from aftershock.parsers.transit import lean_batch
 from aftershock.pipeline.attempts import ASSUMED, US
 from aftershock.pipeline.config import Config
 from aftershock.pipeline.links import Link
+from aftershock.pipeline.occurrences import give_ids
 from aftershock.pipeline.training.around import Around
 from aftershock.pipeline.training.attempts import LogAttempt, attempts_of
 from aftershock.pipeline.training.causes import Cause, Ended, cause_of
@@ -33,6 +34,7 @@ from aftershock.pipeline.training.log_sessions import (
 )
 from aftershock.pipeline.training.logs import read_logs
 from aftershock.pipeline.training.lost_work import progress_of
+from aftershock.pipeline.training.number_events import Numbers, explain
 from aftershock.pipeline.training.rewrite import Places, Range, fill_sessions, patched
 from aftershock.pipeline.training.staged import Staged
 from aftershock.pipeline.training.tellings import BESIDE, Telling, tellings_of
@@ -76,6 +78,7 @@ class _Found:
     places: Places = field(default_factory=Places)
     sessions: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)  # by attempt: session and run
     derived: list[TrainingEvent] = field(default_factory=list)
+    risen: list[TrainingEvent] = field(default_factory=list)  # what the numbers of steps tell; without ids at first
     runs: int = 0
 
 
@@ -91,12 +94,15 @@ def settle_training(folder: Path, table_format: str, config: Config, window: Win
     by_source = {attempt.name: hints[key] for key, own in groups.items() for attempt in own}
     found = _Found()
     around = Around.of(staged, attempts, {known.session_id for known in ties.values()}, by_source)
+    numbers = Numbers.of(staged, attempts, config.training, config.cluster.name)
     own: list[Run] = []
     for telling in tellings_of(logs, attempts, ties):
         if telling.session_id is not None:
-            _tell_known(telling, around, found)
+            _tell_known(telling, around, numbers, found)
         else:
-            own.append(_tell_own(telling, by_source, around, config, found))
+            own.append(_tell_own(telling, by_source, around, numbers, config, found))
+    give_ids(found.risen)
+    found.derived += found.risen
     found.restarts += resumptions(own, config.chains)
     _set_places(attempts, found)
     fill_sessions(staged, found.places)
@@ -105,7 +111,7 @@ def settle_training(folder: Path, table_format: str, config: Config, window: Win
     _write_sessions(staged, found, config, window)
 
 
-def _tell_known(telling: Telling, around: Around, found: _Found) -> None:
+def _tell_known(telling: Telling, around: Around, numbers: Numbers, found: _Found) -> None:
     """A session that a scheduler knows."""
     row = around.sessions[telling.session_id or ""]
     runs = telling.runs
@@ -113,7 +119,9 @@ def _tell_known(telling: Telling, around: Around, found: _Found) -> None:
     ended = Ended(
         row.state, frozenset(row.hosts or ()), row.start_time, row.end_time, row.n_gpus, row.time_basis == ASSUMED
     )
-    cause = _cause_of_last(telling, ended, around, found)
+    risen = [numbers.events_of(telling.all_of(number), row.session_id) for number in range(len(runs))]
+    cause = _cause_of_last(telling, ended, around, risen, found)
+    found.risen += [event for events in risen for event in events]
     _complete(row, runs, cause)
     survived = True if row.state == "COMPLETED" else None if row.state in _NOT_ENDED else False
     tell(row, cause, progress_of(runs, row.start_time, row.end_time, survived=survived))
@@ -124,7 +132,9 @@ def _tell_known(telling: Telling, around: Around, found: _Found) -> None:
     found.patches[row.session_id or ""] = {name: getattr(row, name) for name in _TOLD}
 
 
-def _cause_of_last(telling: Telling, ended: Ended, around: Around, found: _Found) -> Cause:
+def _cause_of_last(
+    telling: Telling, ended: Ended, around: Around, risen: Sequence[Sequence[TrainingEvent]], found: _Found
+) -> Cause:
     """Why a session ended: the cause of its last attempt, or of the one that this one follows from."""
     told = around.told.get(telling.session_id or "", ())
     own: Cause | None = None
@@ -136,6 +146,7 @@ def _cause_of_last(telling: Telling, ended: Ended, around: Around, found: _Found
             lasts = [attempt.last_time for attempt in logs if attempt.last_time is not None]
             ended = ended._replace(end=max(lasts, default=ended.end))
         cause = cause_of(logs, ended, around.faults, told, around.seen, votes)
+        explain(cause, risen[number - 1], logs)
         if not only_failed_to_connect(logs, cause):
             return cause if own is None else following(cause, number) if cause.error_class is not None else own
         own = own or cause
@@ -178,7 +189,12 @@ def _number(found: _Found, session_id: str, telling: Telling, only: int | None =
 
 
 def _tell_own(
-    telling: Telling, hints: Mapping[tuple[str, int], Hints], around: Around, config: Config, found: _Found
+    telling: Telling,
+    hints: Mapping[tuple[str, int], Hints],
+    around: Around,
+    numbers: Numbers,
+    config: Config,
+    found: _Found,
 ) -> Run:
     """A run that only logs know: a session for each attempt."""
     runs = telling.runs
@@ -193,9 +209,13 @@ def _tell_own(
         known = LogRun(config.cluster.name, told_id or next(iter(named), None), tuple(hosts), n_gpus)
         logs = telling.all_of(place)
         ended = Ended(None, frozenset(hosts), None, None, n_gpus, any(attempt.assumed for attempt in run))
-        votes = around.votes_on(logs, session_id_of(run, place + 1, known))
+        session_id = session_id_of(run, place + 1, known)
+        votes = around.votes_on(logs, session_id)
+        risen = numbers.events_of(logs, session_id)
         found.derived += votes
+        found.risen += risen
         cause = cause_of(logs, ended, around.faults, (), around.seen, votes)
+        explain(cause, risen, logs)
         state = state_of(logs, cause)
         if failed is not None and only_failed_to_connect(logs, cause):
             cause = following(*failed)

@@ -122,7 +122,7 @@ def test_workers_get_it_whole(written):
         ('[clusters]\nname = "x"', '1: unknown key "clusters"; did you mean "cluster"?'),
         (
             "[x]",
-            '1: unknown key "x"; known are cluster, hosts, storage, chains, exclusions, windows, alarms, sources, prometheus',
+            '1: unknown key "x"; known are cluster, hosts, storage, chains, exclusions, training, windows, alarms, sources, prometheus',
         ),
         ('name = "x"', '1: unknown key "name"'),
         ('[[sources]]\nglob = "a"\n[[sources]]\nglob = "b"\nzone = "UTC"', '5: unknown key "zone" in [[sources]]; '),

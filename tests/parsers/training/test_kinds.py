@@ -66,7 +66,8 @@ def test_every_kind_of_every_sample_is_listed() -> None:
 def test_no_kind_is_listed_that_nothing_writes() -> None:
     words = {
         node.value
-        for path in Path(aftershock.parsers.__path__[0]).rglob("*.py")
+        for package in (aftershock.parsers, aftershock.pipeline)
+        for path in Path(package.__path__[0]).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
