@@ -61,8 +61,8 @@ class Layout:
         return found if found is not None else self._fitting(self._by_blanks(_text(text)))
 
     def is_cut(self, name: str, cell: str) -> bool:
-        """Whether a cell was cut at the width of its column. A state is known by its beginning."""
-        if name == "state":
+        """Whether a cell was cut at the width of its column. A state is known by its beginning, a step by its dot."""
+        if name == "state" or (name in ("jobid", "jobidraw") and "." in cell):
             return False
         at = self.names.index(name)
         return self.ruled and cell.endswith("+") and len(cell.encode()) >= self.ends[at] - self.starts[at]

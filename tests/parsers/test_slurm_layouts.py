@@ -93,10 +93,13 @@ def test_the_layout_of_sacct(line: str, expected: Any) -> None:
 def test_steps_and_cut_ids_in_the_layout_of_sacct() -> None:
     text = SACCT + (
         "812.batch         batch  COMPLETED      0:0 2025-02-03T08:12:31              d1 \n"
-        "1234567_[0+        bert    PENDING      0:0             Unknown   None assigned \n"
+        "17311133.ba+      batch  COMPLETED      0:0 2025-02-03T08:12:31              d1 \n"
+        "17311133.ex+     extern  COMPLETED      0:0 2025-02-03T08:12:31              d1 \n"
+        "1234567_[0-+       bert    PENDING      0:0             Unknown   None assigned \n"
     )
-    rows = found(text, sacct)
-    assert [type(row) for row in rows] == [Session] or all(isinstance(row, (Session, Refused)) for row in rows)
+    (refused,) = found(text, sacct)
+    assert isinstance(refused, Refused)
+    assert refused.reason == "sacct: JobID is not a job id"
 
 
 @pytest.mark.parametrize("mark", ["|", "|#", ";", "\t", "^", "~", "@@", ","])
