@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from aftershock.parsers.training.launchers.world import gpus_said
 from aftershock.pipeline.attempts import ASSUMED, US
 from aftershock.pipeline.links import Link
 from aftershock.pipeline.retry_rules import RetryRules
@@ -26,12 +27,13 @@ _EXIT: Final = re.compile(r"exit ?code:? (-?\d{1,5})")
 
 
 def progress_said(attempts: Sequence[LogAttempt]) -> tuple[str | None, int | None]:
-    """Job id and number of GPUs that lines of a progress file tell."""
+    """Job id and number of GPUs that lines of a progress file tell; else the latter by what processes began with."""
     for attempt in attempts:
         for said in attempt.said:
             if PROGRESS_WORDS in (said.message or "") and (found := _PROGRESS.search(said.message or "")):
                 return found[1] or None, int(found[2])
-    return None, None
+    begun = (said.message or "" for attempt in attempts for said in attempt.said if said.kind == "init_start")
+    return None, gpus_said(begun)
 
 
 @dataclass(frozen=True)
