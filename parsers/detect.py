@@ -76,10 +76,11 @@ def detect(head: Head, forced: str | None = None) -> Detected:
         return _binary(head, forced) or Detected("refused", forced, reason=refusal)
     if forced:
         return _forced(head, forced)
-    if _SOURCE.fullmatch(head.name):
-        return Detected("refused", reason="source code or documentation, by its name: state the format to read it")
     if _is_plain_log(head):
         return Detected("lines", _best(head, system_formats()) or LOG, formats=system_formats())
+    # Logs may be named by hosts, of which some are in domains of such names: they begin like logs.
+    if _SOURCE.fullmatch(head.name):
+        return Detected("refused", reason="source code or documentation, by its name: state the format to read it")
     scored = sorted(((fmt.detects(head), fmt.name, fmt) for fmt in document_formats()), reverse=True, key=_score)
     if scored and scored[0][0] >= SURE:
         return Detected("document", scored[0][1], document=scored[0][2])

@@ -25,3 +25,9 @@ def test_names_of_logs_are_not(name: str) -> None:
 
 def test_whoever_states_the_format_is_believed() -> None:
     assert detect(Head("dmesg.md", RECORD), "kernel").how == "lines"
+
+
+@pytest.mark.parametrize("name", ["gpu021.cluster.rs", "gpu021.hpc.cc", "node7.site.md"])
+def test_a_log_that_is_named_by_its_host_is_read(name: str) -> None:
+    lines = [f"Mar  3 07:15:4{n} gpu021 kernel: usb 1-1: new device number {n}\n".encode() for n in range(5)]
+    assert detect(Head(name, b"".join(lines))).how == "lines"
