@@ -64,6 +64,7 @@ _TOLD: Final = (
     "start_time",
     "end_time",
     "duration_s",
+    "n_gpus",
     "gpu_seconds",
 )
 
@@ -155,9 +156,17 @@ def _cause_of_last(
 
 
 def _complete(row: Session, runs: Sequence[Sequence[LogAttempt]], cause: Cause) -> None:
-    """Fill in what no record tells of a session: how it ended, and when it ran."""
+    """Fill in what no record tells of a session: how it ended, when it ran and on how many GPUs."""
     if row.state in (None, "UNKNOWN"):
         row.state = state_of(runs[-1], cause)
+    if row.n_gpus is None:
+        row.n_gpus = progress_said(runs[-1])[1]
+    _complete_times(row, runs)
+    if row.gpu_seconds is None and row.n_gpus is not None and row.duration_s is not None:
+        row.gpu_seconds = row.duration_s * row.n_gpus
+
+
+def _complete_times(row: Session, runs: Sequence[Sequence[LogAttempt]]) -> None:
     times = [time for run in runs for attempt in run for time in attempt.times]
     if not times or any(attempt.assumed for run in runs for attempt in run) != (row.time_basis == ASSUMED):
         return
@@ -167,8 +176,6 @@ def _complete(row: Session, runs: Sequence[Sequence[LogAttempt]], cause: Cause) 
         row.end_time = max(times)
     if row.duration_s is None and row.start_time is not None and row.end_time is not None:
         row.duration_s = max(0, row.end_time - row.start_time) / US
-        if row.gpu_seconds is None and row.n_gpus is not None:
-            row.gpu_seconds = row.duration_s * row.n_gpus
 
 
 def _number(found: _Found, session_id: str, telling: Telling, only: int | None = None) -> None:

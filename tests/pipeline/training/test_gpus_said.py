@@ -8,7 +8,7 @@ import pytest
 
 from aftershock.parsers.training.launchers.world import gpus_said
 from tests.pipeline.conftest import RunJob
-from tests.pipeline.training.made import rows, steps
+from tests.pipeline.training.made import SACCT, job, rows, session, steps
 
 OOM = (
     "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of "
@@ -54,3 +54,15 @@ def test_a_run_without_gpus_has_none(run_job: RunJob, tmp_path: Path) -> None:
     (found,) = rows(run_job(tmp_path / "run.log"), "sessions")
     assert found["n_gpus"] is None
     assert found["gpu_seconds"] is None
+
+
+@pytest.mark.parametrize(("accounting", "gpus"), [(SACCT + job(4001, 0, 330), 8), (None, 16)])
+def test_a_record_of_the_scheduler_goes_before_what_the_log_says(
+    run_job: RunJob, tmp_path: Path, accounting: str | None, gpus: int
+) -> None:
+    said = "using world size: 16, data-parallel size: 2, tensor-model-parallel size: 8\n"
+    (tmp_path / "slurm-4001.out").write_text(said + steps(1, 20, 10) + OOM, encoding="utf-8")
+    record = accounting or (SACCT + job(4001, 0, 330)).replace("gres/gpu=8,", "").replace("|AllocTRES", "|Comment")
+    (tmp_path / "sacct.psv").write_text(record, encoding="utf-8")
+    found = session(run_job(tmp_path), "4001")
+    assert (found["n_gpus"], found["gpu_seconds"]) == (gpus, gpus * 330.0)
