@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from aftershock.parsers.envelopes import unwrap
 from aftershock.parsers.envelopes.plain import counts_lines, label_of, peel_label, stem_of
 from aftershock.parsers.formats import Envelope
 
@@ -63,7 +64,7 @@ def weigh_label(text: bytes, envelope: Envelope, before: bytes, after: bytes) ->
         return envelope
     if envelope.names == ("label",) and any(_is_spoken(*label) for label in labels):
         return None
-    return envelope._replace(host=None)
+    return envelope._replace(host=unwrap(own[1]).host)  # a record that names its host needs no label
 
 
 def _lines_around(before: bytes, after: bytes) -> list[bytes]:

@@ -20,6 +20,7 @@ from aftershock.parsers.clock import NO_CLOCK, Reading
 from aftershock.parsers.documents.relayed_xid import relayed_error
 from aftershock.parsers.envelopes.syslog import iso_reading
 from aftershock.parsers.formats import Found, Head, Line, LineFormat, Refused, Sample, expect
+from aftershock.parsers.kernel.text import is_by
 from aftershock.schemas.events import HealthCheck
 
 # The logger of Kubernetes puts level, date, thread and place in the code before the words.
@@ -31,6 +32,8 @@ _EVENT: Final = re.compile(
     rb"\{Severity:(?P<severity>warn|info) Timestamp:(?P<day>\d{4}-\d\d-\d\d) (?P<second>\d\d:\d\d:\d\d(?:\.\d{1,9})?) "
     rb"(?P<zone>[+-]\d{4}) \S{1,8}(?: m=[+-][\d.]{1,24})? Reason:(?P<reason>[\w.-]{1,128}) Message:"
 )
+# Its program, and the script that starts it on the hosts of some clouds.
+_WRITERS: Final = ("node-problem-detector",)
 _END: Final = b"}] Conditions:["
 _CONDITION: Final = re.compile(rb"Node condition (?P<name>[\w.-]{1,128}) is now: (?P<status>True|False|Unknown)\b")
 _RESULTS: Final = {b"True": "fail", b"False": "pass", b"Unknown": "skip"}
@@ -40,7 +43,7 @@ def read(line: Line) -> Iterator[Found | Refused]:
     """A check for each event of a status, and the Xid errors that they pass on."""
     message = line.envelope.message
     status = _STATUS.match(message)
-    if status is None:
+    if status is None or not is_by(line.envelope, _WRITERS):
         return
     end = message.find(_END, status.end())
     if end < 0:
@@ -130,6 +133,8 @@ FORMAT = LineFormat(
         "Conditions:[{Type:KernelDeadlock Status:False}]}\n",
         "We see New status generated: &{Source:kernel-monitor Events:[{Severity:warn Timestamp:2026-03-03 07:15:42 "
         "+0000 UTC Reason:XidError Message:x}] Conditions:[]}\n",
+        "Mar  3 07:15:43 gpu021 python3[71]: New status generated: &{Source:kernel-monitor Events:[{Severity:warn "
+        "Timestamp:2026-03-03 07:15:42 +0000 UTC Reason:XidError Message:x}] Conditions:[]}\n",
         'klog.Infof("New status generated: &{Source:%v Events:[%v] Conditions:[%v]}", a, b, c)\n',
         "I0303 07:15:43.884452    3240 log_monitor.go:160] New status generated: &{Source:kernel-monitor Events:[{S\n",
     ),

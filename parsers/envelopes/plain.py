@@ -43,6 +43,11 @@ _FILE: Final = re.compile(
     rb"(?![^\s:]*\.(?:c|cc|cpp|h|go|rs|py|md|rst|adoc|html?|ya?ml|json|toml|js|ts|sh):)"
     rb"[\w./@+~-]{1,512}:(?:\d{1,9}:)? ?" + RECORD
 )
+# grep -n without the name of a file, before what can only be a record with its stamp.
+_LINE_NUMBER: Final = re.compile(
+    rb"\d{1,9}:(?=\[ *\d{1,8}\.\d{6}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] "
+    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)"
+)
 _TASK_OF_PLAY: Final = re.compile(
     rb"(?:ok|changed|fatal|failed): \[([A-Za-z0-9][A-Za-z0-9._-]{0,252})(?: -> [^\]\s]{1,253})?\](?:: [A-Z]{3,16}!)?"
     rb"(?: => \(item=[^\n]{0,400}?\))? => (?=\{)"
@@ -86,8 +91,8 @@ def peel_login(data: bytes) -> Layer | None:
 
 
 def peel_file(data: bytes) -> Layer | None:
-    """The file, and maybe the number of the line, that grep found a record in."""
-    found = _FILE.match(data)
+    """The file, and maybe the number of the line, that grep found a record in; the number alone."""
+    found = _FILE.match(data) or _LINE_NUMBER.match(data)
     return None if found is None else Layer("grep", data[found.end() :], open=True)
 
 

@@ -42,7 +42,7 @@ _BSD_PARTS: Final = re.compile(rb"(?:(\d{4}) +)?(\S+) +(\d+) (?:(\d{4}) )?(\d\d)
 _ISO_STAMP: Final = re.compile(
     rb"""
     (?:[^\s\d]{2,12}\ (?=\d{4}-\d\d-\d\d\ ))?                     # short-full begins with the day of the week
-    ((\d{4}-\d\d-\d\d([T\ ])\d\d:\d\d:\d\d)(?:([.,])(\d{1,9}))?
+    (((?:\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d(?=\ ))([T\ ])\d\d:\d\d:\d\d)(?:([.,])(\d{1,9}))?
     (?:\ ?(Z|[+-]\d\d:?\d\d)
     # a zone in letters belongs to a time behind a blank: short-full, with microseconds or without
     |(?:(?<=\ ..:..:..)|(?<=\ ..:..:..\.\d{6}))\ ([A-Z]{3,5}))?)(?:\ |$)

@@ -99,6 +99,8 @@ def read(line: Line) -> Iterator[Found | Refused]:
     trust = trust_of(envelope)
     if envelope.names == ("label",) and _is_numbered(envelope):
         return
+    if trust is None and envelope.names == ("slurm",) and EVENT_START.match(envelope.message):
+        trust = "relayed"  # a stamp in brackets that others write too, and behind it the driver's own words
     if trust is None:
         if envelope.tag is not None and envelope.tag in _WRITERS and {"slurm", "stamp"}.isdisjoint(envelope.names):
             yield from _read_host(line, whole_message(line), envelope.tag, None)

@@ -100,6 +100,13 @@ SAMPLES: Final = (
         "Xid in other people's logs",
         _XID,
     ),
+    # A stamp in brackets, as Slurm has it and collectors too.
+    Sample(
+        "[2026-03-03T07:15:42.250Z] NVRM: Xid (PCI:0000:9d:00): 79, pid=42, name=a.out, GPU has fallen off the bus.\n",
+        (expect("gpu_errors", code=79, time=1772522142250000, trust="relayed"),),
+        "Xid in other people's logs",
+        _XID,
+    ),
     Sample(
         '{"detail":{"Reason":"XidError","Message":"NVRM: Xid (PCI:0000:9d:00): 74, pid=<unknown>, name=<unknown>, '
         'NVLink: fatal error detected on link 11(0x10000, 0x0)"},"node":"gpu023"}\n',
@@ -150,6 +157,7 @@ NON_SAMPLES: Final = (
     'printf("NVRM: Xid (PCI:%04x:%02x:%02x): %d", a, b, c, d);\n',
     'dmesg | grep "NVRM: Xid (PCI:0000:9d:00): 79"\n',
     "Mar  3 07:15:42 gpu021 sudo:     ops : TTY=pts/0 ; COMMAND=/usr/bin/grep NVRM: Xid (PCI:0000:9d:00): 79, /tmp\n",
+    "[2026-03-03T07:15:42.250Z] error: prolog: NVRM: Xid (PCI:0000:9d:00): 79, GPU has fallen off the bus.\n",
     "Mar  3 07:15:42 gpu021 python3[71]: NVRM: Xid (PCI:0000:9d:00): 79, GPU has fallen off the bus.\n",
     "Mar  3 07:15:42 gpu021 CRON[71]: (root) CMD (logger 'NVRM: Xid (PCI:0000:9d:00): 79, x')\n",
     '{"question":"what does NVRM: Xid (PCI:0000:9d:00): 79, mean?"}\n',

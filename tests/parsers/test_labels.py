@@ -39,6 +39,12 @@ def test_labels_of_hosts(text: str, hosts: list[str | None]) -> None:
     assert hosts_of(text) == hosts
 
 
+def test_a_record_that_names_its_host_needs_no_label() -> None:
+    record = f"Mar  1 12:00:00 gpu017 kernel: {XID}\n"
+    assert hosts_of(f"gpu017: {record}{record}") == ["gpu017", "gpu017"]
+    assert hosts_of(f"gpu017: {record}Done.\n") == ["gpu017"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
