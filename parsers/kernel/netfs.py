@@ -145,6 +145,25 @@ RULES: Final = (
         shape=later(_LUSTRE_HEAD + rb"\S{1,200}: This client was evicted by (?P<device>[^\s;]{1,128}); in progress"),
         row=event("fs_error"),
     ),
+    # The names are misspelt in some releases.
+    Rule(
+        words=(b"guration from log ",),
+        shape=later(
+            _LUSTRE_HEAD + rb"(?P<device>\S{1,128}): (?:The c|C)onfi?guration from log '?[^\s']{1,128}'? failed "
+            rb"(?:from MGS )?\(?-(?P<value>\d{1,4})\b"
+        ),
+        row=event("fs_error", unit="errno"),
+        scan=(b"LustreError: ",),
+    ),
+    Rule(
+        words=(b"nable to mount ",),
+        shape=later(
+            _LUSTRE_HEAD
+            + rb"(?:llite: )?[Uu]nable to mount (?:<unknown>|(?P<device>\S{1,128})): rc = -(?P<value>\d{1,4})\b"
+        ),
+        row=event("fs_error", unit="errno"),
+        scan=(b"LustreError: ",),
+    ),
     Rule(
         words=(b" to node ",),
         shape=later(
@@ -237,6 +256,18 @@ SAMPLES: Final = (
             expect("node_events", kind="fs_error", device="scratch-MDT0000"),
             expect("node_events", kind="fs_error", device="10.0.0.6@o2ib", value=107.0, unit="errno"),
             expect("node_events", kind="fs_timeout", device="10.0.0.7@o2ib"),
+        ),
+        _LUSTRE_TITLE,
+        _LUSTRE,
+    ),
+    Sample(
+        "[ 77.100001] LustreError: 15c-8: MGC10.0.0.5@o2ib: The configuration from log 'scratch-client' failed (-5). "
+        "This may be the result of communication errors between this node and the MGS, a bad configuration.\n"
+        "[ 88.100001] LustreError: 26155:0:(super25.c:187:lustre_fill_super()) llite: Unable to mount scratch-client: "
+        "rc = -5\n",
+        (
+            expect("node_events", kind="fs_error", device="MGC10.0.0.5@o2ib", value=5.0, unit="errno"),
+            expect("node_events", kind="fs_error", device="scratch-client", value=5.0),
         ),
         _LUSTRE_TITLE,
         _LUSTRE,

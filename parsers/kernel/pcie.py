@@ -130,6 +130,18 @@ RULES: Final = (
         shape=later(rb"pcieport (?P<device>" + BDF + rb"): pciehp: Slot\([\w-]{1,16}\): Power fault"),
         row=event("power"),
     ),
+    # A link that came up narrower or slower than its ends can do. Nothing is said of a link that has its full width.
+    Rule(
+        words=(b" available PCIe bandwidth, limited by ",),
+        shape=later(
+            _DRIVER
+            + rb" (?P<device>"
+            + BDF
+            + rb"): (?P<value>\d{1,6}\.\d{1,3}) Gb/s available PCIe bandwidth, limited by [\d.]{1,5} GT/s PCIe "
+            rb"x\d{1,2} link at "
+        ),
+        row=event("pcie_limited", unit="Gb/s"),
+    ),
 )
 
 
@@ -254,9 +266,17 @@ SAMPLES: Final = (
         "PCIe slots that lose their card or its power",
         _SLOT_URL,
     ),
+    Sample(
+        "[    3.100001] pci 0000:9d:00.0: 126.016 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x16 link at "
+        "0000:9c:01.0 (capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)\n",
+        (expect("node_events", kind="pcie_limited", device="0000:9d:00.0", value=126.016, unit="Gb/s"),),
+        "Links with less than their ends can do",
+        "https://docs.kernel.org/PCI/pci.html",
+    ),
 )
 
 NON_SAMPLES: Final = (
+    "[    3.100001] pci 0000:9d:00.0: 504.112 Gb/s available PCIe bandwidth (32.0 GT/s PCIe x16 link)\n",
     "[ 77.100001] nvidia 0000:9d:00.0:   device [10de:2330] error status/mask=00001000/0000a000\n",
     "[ 77.100001] nvidia 0000:9d:00.0:    [12] Timeout\n",
     "[ 77.100001] nvidia 0000:9d:00.0: AER: can't recover (no error_detected callback)\n",
