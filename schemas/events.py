@@ -310,6 +310,7 @@ TRAINING_EVENT_KINDS = (
     "flight_record",
     "loss_spike",
     "slowdown",
+    "straggler",
     "init_start",
     "init_stop",
     "epoch_start",

@@ -13,6 +13,7 @@ from typing import Final
 from aftershock.pipeline.attempts import US
 from aftershock.pipeline.training.attempts import LogAttempt
 from aftershock.pipeline.training.causes import Cause
+from aftershock.pipeline.training.logs import Said
 from aftershock.pipeline.training.number_rules import TrainingRules
 from aftershock.pipeline.training.points import BACK, LONGEST, NEVER, Excursion
 from aftershock.pipeline.training.staged import Staged
@@ -20,7 +21,7 @@ from aftershock.pipeline.training.step_series import LOSS, Risen, read_risen
 from aftershock.pipeline.training.taxonomy import HANG
 from aftershock.schemas.events import TrainingEvent
 
-LOSS_SPIKE, SLOWDOWN = "loss_spike", "slowdown"
+LOSS_SPIKE, SLOWDOWN, STRAGGLER = "loss_spike", "slowdown", "straggler"
 # What runs into NaN.
 _DIVERGED: Final = "numeric_divergence"
 # A rise that lasts for so many blocks, at this share of its height, is no spike but another level.
@@ -130,7 +131,7 @@ def explain(cause: Cause, events: Sequence[TrainingEvent], logs: Sequence[LogAtt
     """Let the numbers of an attempt speak for its cause, if they have to do with it; they make none themselves.
 
     A spike that stands before numbers that are none is their first sign, and is of their class. Steps that were slow
-    until no more came belong to the hang that followed.
+    until no more came belong to the hang that followed, and ranks that were called slow are suspects of it.
     """
     if cause.error_class == _DIVERGED:
         signs = [event for event in events if event.kind == LOSS_SPIKE and _is_before(event, logs)]
@@ -138,11 +139,22 @@ def explain(cause: Cause, events: Sequence[TrainingEvent], logs: Sequence[LogAtt
             event.error_class, event.error_role = _DIVERGED, "symptom"
     elif cause.error_class == HANG:
         signs = [event for event in events if event.kind == SLOWDOWN and (event.error or "").endswith(_LASTED)]
+        _suspect(cause, [said for attempt in logs for said in attempt.said if said.kind == STRAGGLER])
     else:
         return
     cause.evidence = [*cause.evidence, *(f"{event.kind}: {event.error}" for event in signs[-_SHOWN:])]
 
 
+def _suspect(cause: Cause, slow: Sequence[Said]) -> None:
+    """What a tool called slow is suspected, if nothing else is."""
+    if not slow or cause.suspects:
+        return
+    last = slow[-1]
+    cause.suspects = [last.host] if last.host else [f"rank:{rank}" for rank in sorted(last.who)]
+    cause.evidence = [*cause.evidence, f"{STRAGGLER}: {(last.error or '')[:_MOST_WORDS]}"]
+
+
+_MOST_WORDS: Final = 200
 # The last ones say most.
 _SHOWN: Final = 3
 

@@ -35,6 +35,9 @@ _BY_TYPE: Final[dict[bytes, tuple[str, str]]] = {
     b"ConnectionAbortedError": ("peer_exit", "symptom"),
     b"BrokenPipeError": ("peer_exit", "symptom"),
     b"BrokenProcessPool": ("peer_exit", "symptom"),
+    # LLM Foundry's end of a run whose loss is too high (``spikes`` has what it says before).
+    b"LossSpikeError": ("numeric_divergence", "root"),
+    b"HighLossError": ("numeric_divergence", "root"),
     # The other end of a pipe is gone. A file that ends too early says so in its text.
     b"EOFError": ("peer_exit", "symptom"),
     b"ConnectionRefusedError": ("rendezvous_failure", "root"),

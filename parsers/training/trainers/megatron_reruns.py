@@ -6,7 +6,8 @@
 
 https://github.com/NVIDIA/Megatron-LM: megatron/core/rerun_state_machine.py. A result that comes out differently on the
 same GPU, or on another one, was wrong: the GPU corrupts data. One that comes out the same on another GPU was right, and
-the application is to blame. Before such a verdict nothing is known.
+the application is to blame. Before such a verdict nothing is known. A loss that is only larger than it was (``Spiky
+loss``) is a finite number: the run goes on whatever comes of it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final
 from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.patterns import later
+from aftershock.parsers.training.faults.talk import is_shown
 from aftershock.parsers.training.marks import REPRINT
 from aftershock.parsers.training.rules import Match, Rule, Said, whole
 from aftershock.schemas.events import TrainingEvent
@@ -48,7 +50,26 @@ def _verdict(error_class: str, error_role: str) -> Callable[[Match, Said], Train
     return read
 
 
+def _read_spike(found: Match, said: Said) -> TrainingEvent | None:
+    if is_shown(said, found.start()):
+        return None
+    row = TrainingEvent(kind="loss_spike", error=text_of(found["error"][:4096]).strip())
+    row.rank, row.step = whole(found["rank"] or found["by"]), whole(found["step"] or found["at"])
+    row.host_raw = text_of(found["node"]) if found["node"] else None
+    return row
+
+
 RULES: Final = (
+    Rule(
+        words=(b"(message='Spiky loss')",),
+        shape=later(
+            _WHERE + rb"(?P<error>Unexpected result (?!nan|-?inf)[^\r\n]{1,160}?"
+            rb"(?:on rank (?P<by>\d{1,7}) at iteration #(?P<at>\d{1,12}) invocation #\d{1,9} )?"
+            rb"\(message='Spiky loss'\))"
+        ),
+        row=_read_spike,
+        only="fault",
+    ),
     Rule(
         words=(b"unexpected result is not reproducible",),
         shape=later(_WHERE + rb"(?:First|Second) rerun: unexpected result is not reproducible"),
@@ -105,6 +126,15 @@ SAMPLES: Final = (
         "Unexpected result nan on rank 3 at iteration #120 invocation #1 (message='loss')\n",
         (expect("training_events", kind="error", error_class="unknown", error_role="symptom", rank=3, step=120),),
         title="Megatron-LM: an unexpected result",
+    ),
+    Sample(
+        "Unexpected result 12.5 on rank 3 at iteration #120 invocation #1 (message='Spiky loss')\n"
+        "Rank 3, node gpu017, device 1, iteration 121: Unexpected result 12.75 (message='Spiky loss')\n",
+        (
+            expect("training_events", kind="loss_spike", error_class=None, error_role=None, rank=3, step=120),
+            expect("training_events", kind="loss_spike", error_class=None, rank=3, step=121, host="gpu017"),
+        ),
+        title="Megatron-LM: a spiky loss",
     ),
     Sample(
         "Rank 3, node gpu017, device 1, iteration #120: First rerun: unexpected result is not reproducible within the "

@@ -98,6 +98,23 @@ NOISE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "gpu_names": ("GPU 0: NVIDIA H100 80GB HBM3 (ECC error count: 0)", "Volatile Uncorr. ECC errors : 0"),
     "requeue_text": ("SLURM auto-requeueing enabled. Setting signal handlers.", "max_restarts : 3, restart on SIGKILL"),
+    "spikes": (
+        "2026-03-01 10:06:30,123: rank0[2000][MainThread]: INFO: llmfoundry.callbacks.kill_loss_spike_callback: Potential "
+        "loss spike detected. Iteration: 1",
+        "2026-03-01 10:06:31,123: rank0[2000][MainThread]: INFO: llmfoundry.callbacks.kill_loss_spike_callback: High "
+        "losses detected: 60/100 losses above 10.",
+        "Unexpected result 12.5 on rank 3 at iteration #7 invocation #1 (message='Spiky loss')",
+        "Continuing normal execution because failed validation was not fatal",
+        "Loss spike detected for 5 steps. Try lowering the learning rate.",
+    ),
+    "stragglers": (
+        "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: {StragglerId(rank=3, "
+        "node='gpu017')}",
+        "  Rank=3 Node=gpu017 Score=0.52",
+        "[2026-03-01 10:06:30,123] [WARNING] [training.py:2199:run] This node is a straggler!",
+        "INFO:megatron.core.utils:[2026-03-01 10:06:30] | MnRtt/Rnk: 110.20ms/2 | MxRtt/Rnk: 180.55ms/3 | MnEtpt/Rnk: "
+        "98.20TF/3 | MxEtpt/Rnk: 160.95TF/2",
+    ),
 }
 
 # How a run that succeeded says so: in the words of its trainer, or by going on to its last step.

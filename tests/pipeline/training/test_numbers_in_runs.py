@@ -101,6 +101,20 @@ def test_slow_steps_before_a_hang_belong_to_it(run_job: RunJob, tmp_path: Path) 
     assert f"slowdown: {slow['error']}" in found["cause_evidence"]
 
 
+def test_a_rank_that_was_called_slow_is_suspected_of_a_hang(run_job: RunJob, tmp_path: Path) -> None:
+    loss, took = numbers(300)
+    named = "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: "
+    text = begin(0) + log(loss, took) + f"{named}{{StragglerId(rank=3, node='gpu001')}}\n"
+    (tmp_path / "slurm-4001.out").write_text(text, encoding="utf-8")
+    (tmp_path / "sacct.psv").write_text(SACCT + job(4001, 0, 3600, "CANCELLED by 1000"), encoding="utf-8")
+    result = run_job(tmp_path)
+    found = session(result, "4001")
+    (event,) = [row for row in rows(result, "training_events") if row["kind"] == "straggler"]
+    assert (event["rank"], event["host"], event["session_id"]) == (3, "gpu001", found["session_id"])
+    assert (found["cause_class"], found["suspects"]) == ("hang_no_error", ["gpu001"])
+    assert any(words.startswith("straggler: STRAGGLER DETECTION") for words in found["cause_evidence"])
+
+
 def test_a_slower_attempt_is_another_thing(run_job: RunJob, tmp_path: Path) -> None:
     loss, took = numbers(1000)
     later = begin(2000) + "loading checkpoint from /ckpt at iteration 900\n" + log(loss, took * 1.5, 901, 2005)
