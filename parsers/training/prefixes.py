@@ -91,7 +91,7 @@ _NEMO: Final = re.compile(
 _HF: Final = re.compile(rb"\[(?P<level>" + _LEVELS + rb")\|[\w./-]{1,80}:\d{1,6}\] ")
 _GLOG: Final = re.compile(
     rb"\[?(?P<level>[IWEFV])(?P<md>\d{3,4}) (?P<text>(?P<t>\d\d:\d\d:\d\d)\.(?P<f>\d{1,9}))"
-    rb"(?: +\d{1,10})?(?: [\w./+-]{1,200}:\d{1,6})?\] ?"
+    rb"(?: +\d{1,20})?(?: [\w./+-]{1,200}:\d{1,6})?\] ?"
 )
 _PG: Final = re.compile(rb"\[(?P<level>[IWEF]) [\w./+-]{1,100}\.(?:cpp|cc|h|hpp):\d{1,6}\] ?")
 # ``[node01] [workload:7(3) infra:0(0)] train.py:12 `` of nvidia-resiliency-ext: global and local rank.

@@ -7,7 +7,8 @@
     *** SIGSEGV received at time=1772360430 on cpu 25 ***
 
 https://docs.python.org/3/library/faulthandler.html, https://github.com/openucx/ucx, https://www.open-mpi.org,
-https://github.com/google/glog, https://github.com/abseil/abseil-cpp. An abort (SIGABRT) follows an error that was reported before.
+https://github.com/google/glog, https://github.com/abseil/abseil-cpp. An abort (SIGABRT) follows an error that was
+reported before.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@
 
 https://github.com/pytorch/pytorch/tree/main/torch/distributed/elastic. Its "root cause" is the first exit that one
 agent saw among its own workers, at a resolution of a second: a symptom, unless the exit tells of a crash and stands
-alone. Attempts left are counted before the restart. That new nodes came is no failure.
+alone. An agent that gets the signal of a keyboard (2), or of a terminal that is gone (1), was stopped by somebody; any
+launcher stops it by 15. Attempts left are counted before the restart. That new nodes came is no failure.
 """
 
 from __future__ import annotations
@@ -180,6 +181,12 @@ RULES: Final = (
         mark=SUCCESS,
     ),
     Rule(
+        words=(b" death signal, shutting down workers",),
+        shape=later(rb"(?P<error>Received (?:Signals\.)?(?:1|2|SIGHUP|SIGINT) death signal, shutting down workers)"),
+        row=error("user_or_admin_cancel", kind="exit"),
+        only="stop",
+    ),
+    Rule(
         words=(b"closing signal SIG", b"death signal, shutting down workers", b"forcefully exiting via SIG"),
         shape=later(
             rb"(?P<error>Sending process \d{1,9} closing signal SIG\w{0,8}|Received \S{1,20} death signal, shutting "
@@ -187,6 +194,7 @@ RULES: Final = (
             rb"|Closing process \d{1,9} via signal SIG\w{1,8}|Unable to shutdown process \d{1,9} via SIG[^\r\n]{1,60})"
         ),
         row=error("teardown", "teardown", kind="exit"),
+        only="stop",
     ),
 )
 
@@ -226,6 +234,15 @@ SAMPLES: Final = (
         "[default] Detected 1 new nodes from group_rank=0; will restart worker group\n",
         (expect("training_events", kind="restart"), expect("training_events", kind="regroup")),
         title="torchrun: a restart, and a change of nodes",
+    ),
+    Sample(
+        "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting down workers\n"
+        "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 8114 closing signal SIGHUP\n",
+        (
+            expect("training_events", error_class="user_or_admin_cancel", error_role="root"),
+            expect("training_events", kind="exit", error_class="teardown", error_role="teardown"),
+        ),
+        title="torchrun: a terminal that is gone",
     ),
 )
 

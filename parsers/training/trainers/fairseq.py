@@ -54,6 +54,18 @@ RULES: Final = (
         row=event("save_begin"),
     ),
     Rule(
+        words=(b"Saving checkpoint to ",),
+        shape=later(rb"(?:\A|\| )Saving checkpoint to (?P<path>\S{1,1000}?(?:_\d{1,9}_(?P<step>\d{1,12}))?\.pt)\s*\Z"),
+        row=event("save_begin"),
+    ),
+    Rule(
+        words=(b"Finished saving checkpoint to ",),
+        shape=later(
+            rb"(?:\A|\| )Finished saving checkpoint to (?P<path>\S{1,1000}?(?:_\d{1,9}_(?P<step>\d{1,12}))?\.pt)\s*\Z"
+        ),
+        row=event("save_end"),
+    ),
+    Rule(
         words=(b"Saved checkpoint ",),
         scan=(b" updates, score ",),
         shape=later(
@@ -83,6 +95,16 @@ RULES: Final = (
 )
 
 SAMPLES: Final = (
+    Sample(
+        "2026-03-01 11:20:31 | INFO | fairseq.trainer | Saving checkpoint to /ckpt/checkpoint_2_5000.pt\n"
+        "2026-03-01 11:20:43 | INFO | fairseq.trainer | Finished saving checkpoint to /ckpt/checkpoint_2_5000.pt\n",
+        (
+            expect("training_events", kind="save_begin", step=5000),
+            expect("checkpoints", kind="save", step=5000, path="/ckpt/checkpoint_2_5000.pt", complete=True),
+            expect("training_events", kind="save_end", step=5000),
+        ),
+        title="fairseq: checkpoints of its trainer",
+    ),
     Sample(
         "2026-03-01 10:20:30 | INFO | train_inner | epoch 001:    100 / 2000 loss=9.876, nll_loss=9.8, ppl=891.1, "
         "wps=12345.6, ups=1.2, wpb=65536, bsz=128, num_updates=100, lr=2.5e-05, gnorm=1.234, loss_scale=128, "

@@ -110,6 +110,7 @@ RULES: Final = (
         ),
         row=event("save_begin"),
         mark=NO_END_LAST_STEP,
+        only="save",
     ),
     Rule(
         words=(b"Resuming training from ",),

@@ -1,10 +1,11 @@
-"""Detectron2 and MMEngine: steps as they print them.
+"""Detectron2 and MMEngine: steps and checkpoints as they print them.
 
     [03/01 10:20:30 d2.utils.events]:  eta: 1:02:03  iter: 1999  total_loss: 0.789  loss_cls: 0.2  time: 0.4512  ...
     03/01 10:20:30 - mmengine - INFO - Iter(train) [  50/90000]  lr: 1.0e-02  eta: 1:02:03  time: 0.5  loss: 1.2345
 
 https://github.com/facebookresearch/detectron2: utils/events.py; https://github.com/open-mmlab/mmengine. The counts of
-``Epoch(train)`` are those within an epoch: the step is that of all epochs before and of this one.
+``Epoch(train)`` are those within an epoch: the step is that of all epochs before and of this one. No line says that a
+save has come to its end.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from typing import Final
 
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.patterns import later
-from aftershock.parsers.training.rules import Match, Rule, Said, number, whole
+from aftershock.parsers.training.rules import Match, Rule, Said, event, number, whole
+from aftershock.parsers.training.saves import NO_END_LAST_STEP
 from aftershock.schemas.training import TrainingStep
+
+ORDER: Final = 48  # before trainers whose checkpoints have no step in their names
 
 _NUMBER: Final = rb"-?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf)"
 _VALUE: Final = re.compile(rb"(?<!\S)(lr|base_lr|time|loss|total_loss|grad_norm): (" + _NUMBER + rb")(?!\S)")
@@ -59,6 +63,19 @@ RULES: Final = (
         row=_read_step,
         only="step",
     ),
+    Rule(
+        words=(b"Saving checkpoint at ",),
+        shape=later(rb"\ASaving checkpoint at (?:(?P<step>\d{1,12}) iterations|\d{1,9} epochs)\s*\Z"),
+        row=event("save_begin"),
+        mark=NO_END_LAST_STEP,
+    ),
+    Rule(
+        words=(b"Saving checkpoint to ",),
+        shape=later(rb"\ASaving checkpoint to (?P<path>\S{1,400}?(?:_(?P<step>\d{7}))?\.pth)\s*\Z"),
+        row=event("save_begin"),
+        mark=NO_END_LAST_STEP,
+        only="save",
+    ),
 )
 
 SAMPLES: Final = (
@@ -79,6 +96,18 @@ SAMPLES: Final = (
             expect("training_steps", step=2050, loss=1.2, grad_norm=3.2),
         ),
         title="MMEngine",
+        url="https://github.com/open-mmlab/mmengine",
+    ),
+    Sample(
+        "03/01 10:20:30 - mmengine - INFO - Saving checkpoint at 5000 iterations\n"
+        "[03/01 10:20:30 fvcore.common.checkpoint]: Saving checkpoint to ./output/model_0004999.pth\n",
+        (
+            expect("training_events", kind="save_begin", step=5000),
+            expect("checkpoints", kind="save", step=5000),
+            expect("training_events", kind="save_begin", step=4999),
+            expect("checkpoints", kind="save", step=4999, path="./output/model_0004999.pth"),
+        ),
+        title="MMEngine and Detectron2: checkpoints",
         url="https://github.com/open-mmlab/mmengine",
     ),
 )
