@@ -31,7 +31,8 @@ _LEAD: Final = re.compile(
     r"""
     (?P<who> (?:slurmd|slurmstepd)(?:-[\w.-]{1,64})? : [ ]+ )?
     (?P<child>
-        \[ (?: (?P<job>[0-9]{1,20}) | (?P<sluid>s[0-9A-Z]{13}) ) \. (?P<step>[\w+]{1,32}) (?:[ ]stepmgr)? \] [ ]
+        \[ (?: (?P<job>[0-9]{1,20}) | (?P<sluid>s[0-9A-Z]{13}) )
+        (?: \. (?P<step>[\w+]{1,32}) (?:[ ]stepmgr)? )? \] [ ]                   # before 17.11 none of a batch script
     )?
     (?: (?:error|fatal|warning|info|verbose|debug[2-5]?) : [ ]{1,2} )?
     (?: [a-z_]{1,32} / [\w-]{1,32} : [ ] )?
@@ -74,9 +75,10 @@ def _daemon_stop(match: re.Match[str]) -> SchedulerEvent:
 
 # Launching batch job 812 for UID 4021                  (25.11: Launching batch JobId=812 SLUID=s... for UID 4021)
 # launch task StepId=812.0 request from UID:4021 GID:4021 HOST:10.0.0.1 PORT:50156      (20.02: launch task 812.0)
+# launch task 812.0 request from 4021.4021@10.0.0.1 (port 50156)                        (before 17.11)
 @_shape(
     r"Launching [ ] batch [ ] <STEP> [ ] for [ ] UID [ ] (?P<user>[0-9]{1,10})",
-    r"launch [ ] task [ ] <STEP> [ ] request [ ] from [ ] UID: (?P<user>[0-9]{1,10})",
+    r"launch [ ] task [ ] <STEP> [ ] request [ ] from [ ] (?:UID:)? (?P<user>[0-9]{1,10}) (?=[ ]|\.[0-9]+@)",
 )
 def _launched(match: re.Match[str]) -> SchedulerEvent:
     row = job_event("launched", match)
@@ -164,7 +166,7 @@ def _of_child(lead: re.Match[str], said: str) -> SchedulerEvent | None:
             return None
         job = lead["job"]
         row = SchedulerEvent(scheduler=SCHEDULER, kind="task_ended", job_id=job, raw_job_id=job or lead["sluid"])
-        row.reason = f"{task['task']} of step {lead['job'] or lead['sluid']}.{lead['step']}"
+        row.reason = f"{task['task']} of step {lead['job'] or lead['sluid']}.{lead['step'] or 'batch'}"
         if task["memory"]:
             row.state = "OUT_OF_MEMORY"
         elif task["code"]:
@@ -173,7 +175,7 @@ def _of_child(lead: re.Match[str], said: str) -> SchedulerEvent | None:
             row.exit_signal = _linux_signal(int(task["signal"]))
         return row
     batch = _BATCH.match(said)
-    if batch is None or lead["step"] != "batch":
+    if batch is None or lead["step"] not in ("batch", None):
         return None
     row = job_event("batch_ended", batch)
     status = int(batch["rc"])  # as wait(2) gives it
@@ -266,8 +268,9 @@ def detects(head: Head) -> float:
 
 _ENOUGH: Final = 2
 _OWN: Final = re.compile(
-    r"slurmd version \S+ started|launch task (?:StepId=)?[0-9]+\.[0-9]+ request from UID:"
+    r"slurmd version \S+ started|launch task (?:StepId=)?[0-9]+\.[0-9]+ request from (?:UID:|[0-9]+\.[0-9]+@)"
     r"|Launching batch (?:job |JobId=)[0-9]|\] \[(?:[0-9]{1,20}|s[0-9A-Z]{13})\.(?:[0-9]+|batch|extern)\] "
+    r"|\] \[[0-9]{1,20}\] (?:error: \*\*\* JOB |job [0-9]+ completed with |sending REQUEST_COMPLETE_BATCH_SCRIPT)"
     r"|Slurmd shutdown completing",
     re.ASCII,
 )
@@ -326,6 +329,24 @@ _SAMPLES: Final = (
             expect("scheduler_events", kind="epilog_error", job_id="814", exit_signal=15),
             expect("scheduler_events", kind="node_reboot"),
             expect("scheduler_events", kind="daemon_stop"),
+        ),
+    ),
+    # Before 17.11 a batch script has no step, and whoever launches stands in another way.
+    Sample(
+        _log(
+            "08:00:05.120] Launching batch job 815 for UID 4021",
+            "08:00:05.301] launch task 815.0 request from 4021.4022@10.0.0.1 (port 50156)",
+            "08:10:05.120] [815] error: *** JOB 815 ON dgx07 CANCELLED AT 2025-02-03T08:10:05 DUE TO TIME LIMIT ***",
+            "08:10:05.130] [815.0] error: *** STEP 815.0 ON dgx07 CANCELLED AT 2025-02-03T08:10:05 DUE TO TIME "
+            "LIMIT ***",
+            "08:10:06.120] [815] sending REQUEST_COMPLETE_BATCH_SCRIPT, error:0 status 15",
+            "08:12:05.120] [816] job 816 completed with slurm_rc = 0, job_rc = 256",
+        ),
+        (
+            expect("scheduler_events", kind="launched", job_id="815", user="4021", reason="step batch"),
+            expect("scheduler_events", kind="launched", job_id="815", user="4021", reason="step 0", host="dgx07"),
+            expect("scheduler_events", kind="time_limit", job_id="815", hosts=["dgx07"], reason="time limit"),
+            expect("scheduler_events", kind="batch_ended", job_id="816", exit_code=1, state="FAILED"),
         ),
     ),
 )

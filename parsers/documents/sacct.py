@@ -6,7 +6,8 @@
 Documented at https://slurm.schedmd.com/sacct.html. Columns come in any number and order. With ``--duplicates`` a job
 that was requeued has a row for each of its placements, all under the same id. Times are local and have no zone unless
 ``SLURM_TIME_FORMAT`` gave them one. In columns of fixed width a cell that was cut (``pretraini+``) is left out. sacct
-prints exit statuses above 128 less 128, so that 9 may have been 137.
+prints exit statuses above 128 less 128, so that 9 may have been 137. Tables that another tool wrote again, with commas,
+quotes around some cells and perhaps a number before each row, are read too.
 """
 
 from __future__ import annotations
@@ -92,6 +93,20 @@ _SAMPLES: Final = (
         "812.batch         batch            CANCELLED+     0:15           dgx07 2025-02-03T08:12:31 \n",
         (expect("sessions", job_id="812", name=None, partition="long", state="CANCELLED", hosts=["dgx07", "dgx09"]),),
     ),
+    # Written again by a library for tables, with its numbers of rows.
+    Sample(
+        ",JobID,JobName,State,ExitCode,Start,End,NodeList\n"
+        '0,812,"bert, long",NODE_FAIL,1:0,2025-02-03T08:00:05,2025-02-03T08:10:05,"dgx[07,09]"\n'
+        '1,813,say "hi",COMPLETED,0:0,2025-02-03T08:20:05,2025-02-03T08:30:05,dgx07\n',
+        (
+            expect("sessions", job_id="812", name="bert, long", state="NODE_FAIL", hosts=["dgx07", "dgx09"]),
+            expect("sessions", job_id="813", name='say "hi"', state="COMPLETED", hosts=["dgx07"]),
+        ),
+    ),
+    Sample(
+        '"JobID";"State";"ExitCode";"NodeList"\n"812";"FAILED";"7:0";"dgx[07-08]"\n',
+        (expect("sessions", job_id="812", state="FAILED", exit_code=7, hosts=["dgx07", "dgx08"]),),
+    ),
 )
 
 FORMAT: Final = DocumentFormat(
@@ -108,6 +123,8 @@ FORMAT: Final = DocumentFormat(
         "JobID           JobName  Partition    Account  AllocCPUS      State ExitCode \n",
         "NODELIST|STATE|REASON|USER|TIMESTAMP\ndgx07|idle|none|Unknown|Unknown\n",
         "JobID|colour|taste\n1|red|sweet\n",
+        '"JobID","colour","taste"\n"1","red","sweet"\n',
+        ",step,loss,lr\n0,1,2.5,0.1\n",
         "step|loss|lr\n1|2.5|0.1\n",
     ),
 )

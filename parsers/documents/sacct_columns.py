@@ -18,7 +18,7 @@ from pyarrow import csv
 
 from aftershock.parsers.documents.sacct_record import COLUMNS, rows_of_record
 from aftershock.parsers.documents.sacct_sessions import Cells, sessions_of
-from aftershock.parsers.documents.slurm_header import Header
+from aftershock.parsers.documents.slurm_header import REWRITTEN, Header
 from aftershock.parsers.documents.slurm_table import MAX_RECORD, Record, TableReader
 from aftershock.parsers.formats import Found, FoundColumns, Refused
 
@@ -129,8 +129,8 @@ class _Lines:
         last = ends - 1 if self._data.endswith(b"\n") else np.append(ends[:-1] - 1, ends[-1])
         if header.closed:
             fit &= body[np.maximum(last - 1, 0)] == mark
-        # Lines with a carriage return go one by one.
-        odd = np.flatnonzero(body == 13)
+        # Lines with a carriage return go one by one, and those with quotes that another tool may have set.
+        odd = np.flatnonzero((body == 13) | (body == 34) if header.delimiter in REWRITTEN else body == 13)
         if len(odd):
             fit[np.searchsorted(ends, odd, side="right")] = False
         if not fit.any():

@@ -14,8 +14,11 @@ _LONGEST: Final = 16_384
 _BOM: Final = b"\xef\xbb\xbf"
 _NAME: Final = re.compile(rb"[A-Za-z][A-Za-z0-9_/().:-]{0,63}\Z")
 # What stands behind the first name, up to the next one: a bar, unless ``--delimiter`` or a format says otherwise.
-_FIRST: Final = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s{0,64}[A-Za-z][A-Za-z0-9_/().:-]{0,63}\s{0,64}(?P<mark>[\t!#$&*+,;<>?@^`|~]{1,4})"
+_FIRST: Final = re.compile(rb"\s{0,64}[A-Za-z][A-Za-z0-9_/().:-]{0,63}\s{0,64}(?P<mark>[\t!#$&*+,;<>?@^`|~]{1,4})")
+# Delimiters that Slurm itself does not print unless told to: tools that write a table again do, and quote cells.
+REWRITTEN: Final = (b",", b";", b"\t")
+_QUOTED: Final = re.compile(
+    rb"""(?:[,;\t]|""[,;\t])?"[A-Za-z][A-Za-z0-9_/().:-]{0,63}"(?:[,;\t]"[A-Za-z][A-Za-z0-9_/().:-]{0,63}"){1,256}\s*\Z"""
 )
 
 
@@ -54,14 +57,20 @@ class Header(NamedTuple):
 
 def header_of(line: bytes, columns: Columns) -> Header | None:
     """The header with delimiters that a line is, or None."""
-    first = _FIRST.match(line)
-    if first is None or len(line) > _LONGEST:
+    if len(line) > _LONGEST:
         return None
     text = line.removeprefix(_BOM).rstrip(b"\r\n")
+    if _QUOTED.match(text):
+        text = text.replace(b'"', b"")
+    # Another tool that wrote the table again may have numbered its rows, under no name.
+    number = text[:1] if text[:1] in REWRITTEN else b""
+    first = _FIRST.match(text, len(number))
+    if first is None or number not in (b"", first["mark"]):
+        return None
     delimiter = first["mark"]
     closed = text.endswith(delimiter)
     names = (text.removesuffix(delimiter) if closed else text).split(delimiter)
-    if not all(_NAME.match(name.strip()) for name in names):
+    if not all(_NAME.match(name.strip()) for name in names[len(number) :]):
         return None
     lower = tuple(name.strip().decode("ascii").lower() for name in names)
     return Header(lower, delimiter, closed) if _names_suit(frozenset(lower), columns) else None

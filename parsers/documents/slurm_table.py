@@ -1,18 +1,19 @@
 """Tables that Slurm's tools print with a delimiter: a header, then records whose cells may hold anything.
 
-Nothing in these tables is quoted. A comment or a submit line may hold line ends and the delimiter itself, so a record
-goes on until its number of delimiters is reached, and delimiters too many are given to the free-text column that makes
-sense of the others.
+Slurm quotes nothing in these tables; tools that write them again, with commas, may. A comment or a submit line may hold
+line ends and the delimiter itself, so a record goes on until its number of delimiters is reached, and delimiters too
+many are given to the free-text column that makes sense of the others.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator
 from itertools import chain, pairwise
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
-from aftershock.parsers.documents.slurm_header import Columns, Header, header_of, laid_out_header_of
+from aftershock.parsers.documents.slurm_header import REWRITTEN, Columns, Header, header_of, laid_out_header_of
 from aftershock.parsers.documents.slurm_layout import LONGEST, Layout, is_date, is_rule
 from aftershock.parsers.formats import Refused
 
@@ -68,6 +69,9 @@ class _Table:
 
         Free-text cells that could be cut in several ways are left empty.
         """
+        quoted = self._unquoted(data)
+        if quoted is not None:
+            return self._named(quoted)
         parts = self._parts(data)
         extra = len(parts) - len(self.header.names)
         if extra == 0:
@@ -82,6 +86,18 @@ class _Table:
         if any(len(cells) > 1 and i not in self._free for i, cells in enumerate(ways)):
             return None
         return self._named([cells.pop() if len(cells) == 1 else "" for cells in ways])
+
+    def _unquoted(self, data: bytes) -> list[str] | None:
+        """The cells of a record that another tool wrote with quotes around some, or None."""
+        if b'"' not in data or self.header.delimiter not in REWRITTEN or self.header.closed:
+            return None
+        text = data.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
+        try:
+            records = list(csv.reader([text], delimiter=self._joint, strict=True))
+        except csv.Error:
+            return None
+        fits = len(records) == 1 and len(records[0]) == len(self.header.names) and self._all_fit(records[0])
+        return records[0] if fits else None
 
     def _parts(self, data: bytes) -> list[str]:
         text = data.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
