@@ -59,10 +59,14 @@ class Numbers:
         return [event for _, event in taken]
 
     def counts(self, risen: Risen) -> bool:
-        """Whether a rise is an event, rather than another level of the loss."""
+        """Whether a rise is an event, rather than another level of the loss, or steps that do more from now on.
+
+        Many runs have a schedule of batches or lengths that their logs do not tell: where steps become slow for good
+        and nothing says what they do, that is the likelier reason.
+        """
         own = risen.excursion
         if risen.what != LOSS:
-            return True
+            return own.end == BACK or own.knows_work
         if own.level >= self.rules.spike_stays * own.usual:
             return True
         height = (own.level - own.usual) / (own.peak - own.usual)

@@ -1,7 +1,7 @@
 """When the numbers of a run count as a spike of its loss or as slow: the section ``[training]`` of the configuration.
 
 What is usual is told by the block of steps before the one that is looked at. The thresholds were chosen on made runs
-that go well (``docs/numbers.md`` has their rates of false events, and what is found of planted ones).
+that go well (``docs/spikes.md`` has their rates of false events, and what is found of planted ones).
 """
 
 from __future__ import annotations

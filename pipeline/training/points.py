@@ -143,9 +143,19 @@ class Excursion:
 
     def same_work(self, most: float) -> bool:
         """Whether its steps did the same work as those before, as far as that is known."""
+        before, now = self._works()
+        return bool((np.abs(now - before) <= most * before).all())
+
+    @property
+    def knows_work(self) -> bool:
+        """Whether it is known what its steps and those before did."""
+        return self._works()[0].size > 0
+
+    def _works(self) -> tuple[Floats, Floats]:
+        """Kinds of work that are known before it and in it."""
         now = reduce(Points.then, self.sample).work()
         known = np.isfinite(now) & np.isfinite(self.work) & (self.work > 0)
-        return bool((np.abs(now[known] - self.work[known]) <= most * self.work[known]).all())
+        return self.work[known], now[known]
 
 
 def _median(values: Floats) -> float:

@@ -1,4 +1,4 @@
-"""Series of losses and of times of steps, made for these tests and for ``docs/numbers.md``: of runs that go well, in the
+"""Series of losses and of times of steps, made for these tests and for ``docs/spikes.md``: of runs that go well, in the
 ways in which their numbers vary, and of runs in which something was planted.
 """
 

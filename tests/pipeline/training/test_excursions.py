@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -11,41 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aftershock.pipeline.training.excursions import Finder
-from aftershock.pipeline.training.number_events import Numbers
-from aftershock.pipeline.training.number_rules import TrainingRules
-from aftershock.pipeline.training.points import BACK, LONGEST, NEVER, OPEN, Excursion, Floats, Points
-from aftershock.pipeline.training.step_series import LOSS, TIME, Risen, limits_of
+from aftershock.pipeline.training.points import BACK, LONGEST, NEVER, OPEN, Excursion
+from aftershock.pipeline.training.step_series import LOSS, TIME
 from tests.pipeline.training.made_numbers import LOSSES, TIMES, falling, with_slow, with_spike
+from tests.pipeline.training.series import found, points
 
-RULES: Final = TrainingRules()
-LIMITS: Final = limits_of(RULES)
 STEPS: Final = 4000
-
-
-def points(values: Floats, samples: Floats | None = None, rates: Floats | None = None) -> Points:
-    """A series whose steps count from 0, in seconds."""
-    place = np.arange(values.size)
-    unknown = np.full(values.size, np.nan)
-    return Points(
-        values,
-        place,
-        place * 1_000_000,
-        place * 100,
-        unknown if samples is None else samples,
-        unknown,
-        unknown if rates is None else rates,
-    )
-
-
-def found(what: str, series: Points, cuts: Sequence[int] = ()) -> list[Excursion]:
-    """What counts in a series that comes in pieces."""
-    finder = Finder(LIMITS[what])
-    places = [0, *sorted(cuts), series.values.size]
-    rises = [rise for begin, end in pairwise(places) for rise in finder.take(series.cut(begin, end))]
-    rises += finder.rest()
-    numbers = Numbers({}, RULES)
-    return [rise for rise in rises if numbers.counts(Risen(what, ("log", 1), rise, None, None))]
 
 
 def said(rise: Excursion) -> tuple[object, ...]:
@@ -57,7 +26,7 @@ def said(rise: Excursion) -> tuple[object, ...]:
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses_of_runs_that_go_well_have_no_spike(name: str) -> None:
     if "remembers 50 steps" in name:
-        pytest.skip("it goes up and down: docs/numbers.md has its rate")
+        pytest.skip("it goes up and down: docs/spikes.md has its rate")
     for seed in range(4):
         assert found(LOSS, points(LOSSES[name](np.random.default_rng(seed), STEPS))) == []
 
@@ -65,7 +34,7 @@ def test_losses_of_runs_that_go_well_have_no_spike(name: str) -> None:
 @pytest.mark.parametrize("name", TIMES)
 def test_steps_of_runs_that_go_well_are_not_slow(name: str) -> None:
     if "remembers" in name:
-        pytest.skip("its pace goes up and down: docs/numbers.md has its rate")
+        pytest.skip("its pace goes up and down: docs/spikes.md has its rate")
     for seed in range(4):
         assert found(TIME, points(TIMES[name](np.random.default_rng(seed), STEPS))) == []
 
@@ -111,10 +80,11 @@ def test_slow_steps_are_found_at_their_steps(times: float, length: int) -> None:
     assert rise.level / rise.usual == pytest.approx(times, rel=0.03)
 
 
-def test_slow_until_the_end() -> None:
+def test_slow_until_the_end_where_it_is_known_that_nothing_else_changed() -> None:
     took = with_slow(TIMES["varies by 1 %"](np.random.default_rng(5), STEPS), 3000, 1000, 1.2)
-    (rise,) = found(TIME, points(took))
+    (rise,) = found(TIME, points(took, samples=np.arange(STEPS) * 256.0))
     assert (rise.first_step, rise.last_step, rise.end, rise.count) == (3000, 3999, OPEN, 1000)
+    assert found(TIME, points(took)) == []
 
 
 @pytest.mark.parametrize("length", [30, 1000, 3000])
@@ -122,7 +92,7 @@ def test_steps_with_more_samples_are_not_slow(length: int) -> None:
     took = with_slow(TIMES["varies by 1 %"](np.random.default_rng(6), STEPS), 1000, length, 1.4)
     batch = np.where((np.arange(STEPS) >= 1000) & (np.arange(STEPS) < 1000 + length), 360.0, 256.0)
     assert found(TIME, points(took, samples=np.cumsum(batch))) == []
-    assert len(found(TIME, points(took, samples=np.cumsum(np.full(STEPS, 256.0))))) == 1
+    assert len(found(TIME, points(took, samples=np.arange(STEPS) * 256.0))) == 1
 
 
 def test_steps_with_more_operations_are_not_slow() -> None:
