@@ -103,6 +103,13 @@ _NVRX: Final = re.compile(
 _NO_YEAR: Final = re.compile(
     rb"(?P<open>\[)?(?P<text>(?P<m>\d\d)/(?P<d>\d\d) (?P<t>\d\d:\d\d:\d\d))(?(open) [\w.]{1,80}\]:|(?= - ))"
 )
+# ``ERROR 03-01 10:20:30 [core.py:718] `` of vLLM, its file without a bracket before it in early releases: no year.
+_VLLM: Final = re.compile(
+    rb"(?P<level>" + _LEVELS + rb") (?P<text>(?P<m>\d\d)-(?P<d>\d\d) (?P<t>\d\d:\d\d:\d\d))(?:\.\d{1,9})? "
+    rb"\[?[\w./-]{1,100}:\d{1,6}\] ?"
+)
+# ``trainer/0 [default3]:`` of TorchX and NeMo-Run: role and replica.
+_REPLICA: Final = re.compile(rb"[A-Za-z][\w.-]{0,60}/\d{1,6} (?=\[(?:default|rank|trainer)\d{1,6}\])")
 # The time of day alone, before a label or a stamp: no clock, for the day is not known.
 _TIME: Final = re.compile(rb"\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]? +(?=\[|[IWEF]\d{4} |Traceback |\w+Error: )")
 # What loggers put behind their stamp: level, name, file and line, pid, in brackets or between hyphens, bars or blanks.
@@ -214,6 +221,20 @@ def _peel_no_year(at: Prefix) -> Prefix | None:
         return None
     reading = Reading("yearless", wall, None, None, SECOND, text_of(found["text"]))
     return _behind_logger(at, found.end())._replace(reading=_together(at.reading, reading))
+
+
+def _peel_vllm(at: Prefix) -> Prefix | None:
+    found = _VLLM.match(at.message)
+    wall = None if found is None else _wall(YEARLESS, int(found["m"]), int(found["d"]), found["t"])
+    if found is None or wall is None:
+        return None
+    reading = _together(at.reading, Reading("yearless", wall, None, None, SECOND, text_of(found["text"])))
+    return at._replace(message=at.message[found.end() :], reading=reading, level=text_of(found["level"]))
+
+
+def _peel_replica(at: Prefix) -> Prefix | None:
+    found = _REPLICA.match(at.message)
+    return None if found is None else at._replace(message=at.message[found.end() :], label=at.label + found[0])
 
 
 def _peel_nemo(at: Prefix) -> Prefix | None:
@@ -348,7 +369,7 @@ def _by_first() -> tuple[tuple[_Peel, ...], ...]:
         elif char == b"(":
             table[byte] = (_peel_ray,)
         elif char.isalpha():
-            table[byte] = (_peel_glog, _peel_basic, _peel_node)
+            table[byte] = (_peel_glog, _peel_basic, _peel_vllm, _peel_replica, _peel_node)
     return tuple(table)
 
 

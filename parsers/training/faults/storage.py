@@ -84,10 +84,11 @@ RULES: Final = (
             b"Error: Missing option",
             b"Error: Invalid value for",
             b"Could not override '",
+            b"Error merging ",
         ),
         shape=later(
             rb"\A(?P<error>(?:Error: (?:No such option|Missing (?:option|argument)|Invalid value for)|Could not "
-            rb"override ')[^\r\n]{1,400})"
+            rb"override '|Error merging '?[\w/.@-]{1,200}=)[^\r\n]{1,400})"
         ),
         row=_told_by("user_config"),
         only="fault",
