@@ -3,8 +3,8 @@
 A series is cut into blocks of equal size. What is usual for the values of a block is told by the blocks before it: the
 median of the last one, the larger spread of the last two, and the highest median of some more, since a level that goes
 up and down by itself will do so again. An excursion begins with the first value above a threshold behind which, in a
-window of values, most are above it; and it is over with the first value that is back, halfway down, behind which most
-are. While it lasts, and until two blocks behind it are full, its own threshold counts.
+window of values, most are above it; and it is over with the first value that is back behind which most are. While it
+lasts, and until two blocks behind it are full, its own threshold counts.
 
 All of it depends on the places of values in their series alone: in which pieces they come changes nothing. No more is
 held than a few blocks, and of an excursion as many values as its median is taken of.
@@ -22,8 +22,10 @@ from aftershock.pipeline.training.points import BACK, LONGEST, NOTHING, Excursio
 
 # The spread of normal noise for each of its median deviation.
 _NORMAL: Final = 1.4826
-# The share of values that normal noise leaves below one spread. Values of two kinds, or with a tail, leave fewer.
-_UPPER: Final = 0.84
+# Normal noise leaves this share of values below so much of a spread: values of two kinds leave fewer. Larger shares
+# would hear of the steps that saves and evaluations make slow, which may be a quarter of a block.
+_UPPER: Final = 0.7
+_UPPER_NORMAL: Final = 0.5244
 # Rows that are looked through for the end of an excursion at first; then more each time.
 _AHEAD: Final = 256
 
@@ -36,7 +38,7 @@ def _middles(blocks: Floats) -> tuple[Floats, Floats]:
     middle = slice((blocks.shape[1] - 1) // 2, blocks.shape[1] // 2 + 1)
     ordered = np.sort(blocks, axis=1)
     medians: Floats = ordered[:, middle].mean(axis=1)
-    upper = ordered[:, int(_UPPER * blocks.shape[1])] - medians
+    upper = (ordered[:, int(_UPPER * blocks.shape[1])] - medians) / _UPPER_NORMAL
     apart = np.subtract(ordered, medians[:, None], out=ordered)
     np.abs(apart, out=apart)
     apart.sort(axis=1)
@@ -154,7 +156,9 @@ class Finder:
             return False
         at = place // block
         work = self._held.cut((at - 1) * block - self._base, at * block - self._base).work()
-        self._open = Excursion(Usual(*(float(values[at - number]) for values in usual)), work, place)
+        median, highest, threshold = (float(values[at - number]) for values in usual)
+        back = median + self._limits.back * (threshold - median)
+        self._open = Excursion(Usual(median, highest, threshold, back), work, place)
         self._next = place
         return True
 
@@ -214,7 +218,7 @@ class Finder:
         missing = end - self._next + limits.window - 1 - values.size
         if missing > 0:
             values = np.concatenate([values, np.full(missing, np.inf)])
-        back = values <= self._open.halfway
+        back = values <= self._open.before.back
         found = np.flatnonzero(_begins(back[None], limits)[0])
         return self._next + int(found[0]) if found.size else None
 

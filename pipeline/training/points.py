@@ -55,6 +55,7 @@ class Limits:
 
     rise: its share of what is usual, and of the highest median of so many blocks as ``memory`` says.
     spreads, of_first: so many spreads, and the share of the first block's median.
+    back: what is no higher than this share of the height of the threshold is back.
     check: after so many values it is looked at whether the work is still the same. longest: after so many it ends.
     same_work: by which share the work may differ.
     """
@@ -65,6 +66,7 @@ class Limits:
     rise: float
     spreads: float
     memory: int = 2
+    back: float = 0.5
     of_first: float = 0.0
     check: int = 1 << 62
     longest: int = 1 << 62
@@ -75,19 +77,21 @@ BACK, OPEN, LONGEST = "back", "open", "longest"
 
 
 class Usual(NamedTuple):
-    """What is usual: the median of a block, the highest of some, and the threshold of an excursion."""
+    """What is usual: the median of a block, the highest of some, and the threshold of an excursion. ``back``: what is
+    no more than this is usual again."""
 
     median: float
     highest: float
     threshold: float
+    back: float
 
 
-NOTHING: Final = Usual(np.nan, -np.inf, np.inf)
+NOTHING: Final = Usual(np.nan, -np.inf, np.inf, np.nan)
 
 
 @dataclass
 class Excursion:
-    """``end``: how it ended. ``before``: what was usual. ``halfway``: what is no more than this is back.
+    """``end``: how it ended. ``before``: what was usual.
 
     first, last, peak: places in the series (step, time, offset), ``back_step``: of the first value that was back.
     """
@@ -112,11 +116,6 @@ class Excursion:
     def usual(self) -> float:
         """The median before it."""
         return self.before.median
-
-    @property
-    def halfway(self) -> float:
-        """What is no more than this is back."""
-        return (self.before.median + self.before.threshold) / 2
 
     @property
     def level(self) -> float:

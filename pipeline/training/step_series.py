@@ -79,6 +79,7 @@ def limits_of(rules: TrainingRules) -> dict[str, Limits]:
             rise=rules.slow_rise,
             spreads=rules.slow_spreads,
             memory=rules.slow_memory,
+            back=1.0,
             check=4 * rules.slow_usual,
             same_work=rules.same_work,
         ),
