@@ -77,14 +77,14 @@ class Numbers:
         own = risen.excursion
         spike = risen.what == LOSS
         first, last = (None if time == NEVER else time for time in (own.first_time, own.last_time))
-        words = (_spike if spike else _slow)(own)
+        words = (_spike if spike else _slow)(own, "step" if risen.numbered else "print")
         return TrainingEvent(
             kind=LOSS_SPIKE if spike else SLOWDOWN,
             error_class=None if spike else SLOWDOWN,
             error_role=None if spike else "symptom",
             error=words,
             message=words,
-            step=own.first_step,
+            step=own.first_step if risen.numbered else None,
             duration_s=None if first is None or last is None else max(0, last - first) / US,
             cluster=self.cluster,
             time=first,
@@ -105,26 +105,27 @@ def _place(risen: Risen) -> str:
 def _overlap(one: Risen, other: Risen) -> bool:
     """Whether two logs tell of the same steps."""
     a, b = one.excursion, other.excursion
-    return one.what == other.what and a.first_step <= b.last_step and b.first_step <= a.last_step
+    same = (one.what, one.numbered) == (other.what, other.numbered)
+    return same and a.first_step <= b.last_step and b.first_step <= a.last_step
 
 
-def _spike(own: Excursion) -> str:
+def _spike(own: Excursion, unit: str) -> str:
     return (
-        f"loss up to {own.peak:.4g} at step {own.peak_step}, usual is {own.usual:.4g}: high from step {own.first_step} "
-        f"to {own.last_step} ({own.count} printed), {_until(own)}"
+        f"loss up to {own.peak:.4g} at {unit} {own.peak_step}, usual is {own.usual:.4g}: high from {unit} "
+        f"{own.first_step} to {own.last_step} ({own.count} printed), {_until(own, unit)}"
     )
 
 
-def _slow(own: Excursion) -> str:
+def _slow(own: Excursion, unit: str) -> str:
     return (
         f"{own.level:.4g} s a step, {own.level / own.usual:.3g} times the usual {own.usual:.4g} s, "
-        f"from step {own.first_step} to {own.last_step} ({own.count} printed), {_until(own)}"
+        f"from {unit} {own.first_step} to {own.last_step} ({own.count} printed), {_until(own, unit)}"
     )
 
 
-def _until(own: Excursion) -> str:
+def _until(own: Excursion, unit: str) -> str:
     if own.end == BACK:
-        return f"back at step {own.back_step}"
+        return f"back at {unit} {own.back_step}"
     return "not back since" if own.end == LONGEST else _LASTED
 
 

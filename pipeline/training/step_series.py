@@ -1,6 +1,7 @@
 """The numbers of steps as series, one for each attempt of each source: what rose in them, and stayed for a while.
 
-A step that is printed late, or once more, belongs to no series: numbers of steps only grow in one. A loss that is
+A step that is printed late, or once more, belongs to no series: numbers of steps only grow in one. Where an attempt
+prints none at all, its prints are counted instead. A loss that is
 missing, no number, or of a step that was skipped is left out, and a time that is not printed is taken from the clocks
 of two lines, where these are exact enough.
 """
@@ -49,13 +50,17 @@ _TOGETHER: Final = 1 << 17
 
 
 class Risen(NamedTuple):
-    """An excursion of the ``loss`` or of the ``time`` of steps, in an attempt. ``basis``, ``error_s``: of its times."""
+    """An excursion of the ``loss`` or of the ``time`` of steps, in an attempt. ``basis``, ``error_s``: of its times.
+
+    numbered: whether its steps are numbers of steps, rather than of prints.
+    """
 
     what: str
     attempt: tuple[str, int]
     excursion: Excursion
     basis: str | None
     error_s: float | None
+    numbered: bool = True
 
 
 def limits_of(rules: TrainingRules) -> dict[str, Limits]:
@@ -150,7 +155,7 @@ class _Source:
         self._begins = np.array([attempt.begin for attempt in attempts], np.int64)
         self._limits = limits
         self._number = 0
-        self._series = _Series(attempts[0].name, limits)
+        self._series = _Series(attempts[0], limits)
 
     def take(self, batch: pa.RecordBatch) -> Iterator[Risen]:
         """Add steps; give what has come to its end."""
@@ -163,7 +168,7 @@ class _Source:
                     continue
                 if number != self._number:
                     yield from self._series.rest()
-                    self._number, self._series = number, _Series(self._attempts[number].name, self._limits)
+                    self._number, self._series = number, _Series(self._attempts[number], self._limits)
                 yield from self._series.take(rows.cut(cuts[number], end))
 
     def rest(self) -> Iterator[Risen]:
@@ -239,15 +244,17 @@ def _numbers(batch: pa.RecordBatch, name: str) -> Floats:
 class _Series:
     """The steps of one attempt."""
 
-    def __init__(self, attempt: tuple[str, int], limits: Mapping[str, Limits]) -> None:
-        self._attempt = attempt
+    def __init__(self, attempt: LogAttempt, limits: Mapping[str, Limits]) -> None:
+        self._attempt = attempt.name
+        self._numbered = attempt.first_step is not None
+        self._count = 0
         self._finders = {what: Finder(each) for what, each in limits.items()}
         self._last: tuple[float, int, float] = (-np.inf, NEVER, np.nan)  # step, time and error of the last row
         self._clock: tuple[str, float | None] | None = None
 
     def take(self, rows: _Rows) -> Iterator[Risen]:
         """Add steps."""
-        rows = rows.chosen(self._forward(rows.steps))
+        rows = rows.chosen(self._forward(rows.steps)) if self._numbered else self._counted(rows)
         if not rows.steps.size:
             return
         if self._clock is None and (timed := np.flatnonzero(rows.times != NEVER)).size:
@@ -268,7 +275,11 @@ class _Series:
     def _told(self, what: str, found: Iterator[Excursion]) -> Iterator[Risen]:
         basis, error = self._clock or (None, None)
         for excursion in found:
-            yield Risen(what, self._attempt, excursion, basis, error)
+            yield Risen(what, self._attempt, excursion, basis, error, self._numbered)
+
+    def _counted(self, rows: _Rows) -> _Rows:
+        first, self._count = self._count + 1, self._count + rows.steps.size
+        return rows._replace(steps=np.arange(first, self._count + 1, dtype=np.float64))
 
     def _forward(self, steps: Floats) -> npt.NDArray[np.bool_]:
         """Which steps are larger than all before."""

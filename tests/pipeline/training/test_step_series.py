@@ -88,6 +88,18 @@ def test_clocks_that_are_too_coarse_tell_no_times(run_job: RunJob, tmp_path: Pat
     assert events(run_job, tmp_path, text) == []
 
 
+def test_where_no_steps_are_numbered_prints_are_counted(run_job: RunJob, tmp_path: Path) -> None:
+    loss, _ = numbers()
+    text = "".join(
+        f"{{'loss': {value:.4f}, 'grad_norm': {1 + number % 7 / 10}, 'learning_rate': {2e-5 * (1 - number / 2000)}, "
+        f"'epoch': {number / 500:.2f}}}\n"
+        for number, value in enumerate(with_spike(loss, 700, 40, 3.0).tolist(), start=1)
+    )
+    (spike,) = events(run_job, tmp_path, text)
+    assert (spike["kind"], spike["step"], spike["time"]) == ("loss_spike", None, None)
+    assert "high from print 701 to" in spike["error"]
+
+
 def test_few_steps_and_many_steps_say_the_same(
     run_job: RunJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
