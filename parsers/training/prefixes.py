@@ -64,7 +64,7 @@ _FILE: Final = rb"[\w./<>-]{1,80}:\d{1,6}(?::[\w<>.]{1,64})?"
 _TASK: Final = re.compile(rb"(?:P\d{1,4} )?(\d{1,6}):(?: |(?!\d\d:\d\d\b))")
 _RANK: Final = re.compile(rb"\[rank:? ?(\d{1,6})\](?::| )? ?", re.IGNORECASE)
 _ROLE: Final = re.compile(rb"\[(?:default|trainer|worker|[a-z]{3,16}_?)(\d{1,4})\]: ?")
-_MPI: Final = re.compile(rb"\[\d{1,6},(\d{1,6})\]<std(?:out|err|diag)>: ?")
+_MPI: Final = re.compile(rb"\[(?:\d{1,6},)?(\d{1,6})\]<std(?:out|err|diag)>: ?")
 _RAY: Final = re.compile(
     rb"\((?:(?=[\w.:<>-]{1,80}(?:, rank=\d{1,6})?,? pid=|pid=)[^()\n]{0,100}?pid=\d{1,9}"
     rb"|(?:raylet|gcs_server|autoscaler)(?=[,)]))(?:, ip=([\w.:-]{1,64}))?[^()\n]{0,40}\) ?"
