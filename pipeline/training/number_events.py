@@ -129,7 +129,7 @@ def _until(own: Excursion, unit: str) -> str:
     return "not back since" if own.end == LONGEST else _LASTED
 
 
-_LASTED: Final = "not back when the steps end"
+_LASTED: Final = "not back when the numbers end"
 
 
 def explain(cause: Cause, events: Sequence[TrainingEvent], logs: Sequence[LogAttempt]) -> None:

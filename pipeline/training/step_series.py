@@ -45,6 +45,8 @@ _COLUMNS: Final = (
 _EXACT: Final = 0.02
 # Times that were not printed with their lines.
 _NOT_PRINTED: Final = frozenset({"neighbour", "none"})
+# Larger numbers than this are none that a run could have.
+_LARGEST: Final = 1e100
 # Rows that are looked at together.
 _TOGETHER: Final = 1 << 17
 
@@ -261,11 +263,11 @@ class _Series:
             at = int(timed[0])
             error = float(rows.errors[at])
             self._clock = rows.words[int(rows.bases[at])] or "none", error if np.isfinite(error) else None
-        good = np.isfinite(rows.losses) & ~(rows.skipped > 0)
+        good = (np.abs(rows.losses) < _LARGEST) & ~(rows.skipped > 0)
         took = self._took(rows)
         self._last = float(rows.steps[-1]), int(rows.times[-1]), float(rows.errors[-1])
         yield from self._told(LOSS, self._finders[LOSS].take(rows.points(rows.losses, good, rates=False)))
-        yield from self._told(TIME, self._finders[TIME].take(rows.points(took, np.isfinite(took), rates=True)))
+        yield from self._told(TIME, self._finders[TIME].take(rows.points(took, np.abs(took) < _LARGEST, rates=True)))
 
     def rest(self) -> Iterator[Risen]:
         """Give what has not come to its end."""
