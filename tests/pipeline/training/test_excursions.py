@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aftershock.pipeline.training.points import BACK, LONGEST, NEVER, OPEN, Excursion
 from aftershock.pipeline.training.step_series import LOSS, TIME
-from tests.pipeline.training.made_numbers import LOSSES, TIMES, falling, with_slow, with_spike
+from tests.pipeline.training.made_numbers import LOSSES, TIMES, autoregressive, falling, with_slow, with_spike
 from tests.pipeline.training.series import found, points
 
 STEPS: Final = 4000
@@ -101,20 +101,27 @@ def test_steps_with_more_operations_are_not_slow() -> None:
     assert len(found(TIME, points(took, rates=480.0 / took))) == 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     what=st.sampled_from([LOSS, TIME]),
-    rises=st.lists(st.tuples(st.integers(0, 1900), st.integers(1, 1200), st.floats(1.02, 5.0)), max_size=4),
-    cuts=st.lists(st.integers(0, 2000), max_size=30),
+    rises=st.lists(
+        st.tuples(st.integers(100, 2900), st.one_of(st.integers(1, 400), st.integers(900, 1500)), st.floats(1.05, 3.0)),
+        min_size=1,
+        max_size=4,
+    ),
+    piece=st.integers(1, 250),
+    noise=st.sampled_from([0.01, 0.03, 0.1]),
 )
 def test_however_a_series_comes_it_says_the_same(
-    seed: int, what: str, rises: list[tuple[int, int, float]], cuts: list[int]
+    seed: int, what: str, rises: list[tuple[int, int, float]], piece: int, noise: float
 ) -> None:
-    values = 2.0 * np.exp(np.random.default_rng(seed).standard_normal(2000) * 0.02)
+    rng = np.random.default_rng(seed)
+    values = 2.0 * np.exp(rng.standard_normal(3000) * noise + autoregressive(rng, 3000, 0.99, 0.05))
     for begin, length, times in rises:
         values[begin : begin + length] *= times
     series = points(values)
+    cuts = range(piece, 3000, piece)
     assert [said(rise) for rise in found(what, series, cuts)] == [said(rise) for rise in found(what, series)]
 
 
