@@ -67,3 +67,16 @@ def test_a_spike_is_no_error_and_a_number_that_is_none_is_one() -> None:
     )
     assert [(row.kind, row.error_class, row.error_role) for row in spiky] == [("loss_spike", None, None)]
     assert [(row.kind, row.error_class, row.error_role) for row in nan] == [("error", "unknown", "symptom")]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "RuntimeError: Train loss contains a NaN.",
+        "ValueError: The loss returned in `training_step` is nan.",
+        "FloatingPointError: invalid value (nan) encountered in jit(train_step)",
+    ],
+)
+def test_exceptions_that_tell_of_numbers_that_are_none(error: str) -> None:
+    (found,) = events(f'Traceback (most recent call last):\n  File "/app/train.py", line 12, in step\n{error}\n')
+    assert (found.error_class, found.error_role) == ("numeric_divergence", "root")
