@@ -71,7 +71,7 @@ _RAY: Final = re.compile(
 )
 _RAY_FOLDED: Final = re.compile(rb" \[repeated (\d{1,6})x across cluster\](?: \(Ray deduplicates logs.{0,300})?\s*\Z")
 _NODE: Final = re.compile(
-    rb"(?=[A-Za-z0-9.-]{0,60}\d)([A-Za-z][A-Za-z0-9.-]{0,60}): ?"
+    rb"(?=[A-Za-z0-9.-]{0,60}\d)(?!E[A-Z]\d{4}:)([A-Za-z][A-Za-z0-9.-]{0,60}): ?"
     rb"(?=\[|\d{4}-\d\d-\d\d|\d{1,6}: |iteration +\d|Traceback \(|\{'|:::MLLOG|[A-Z]\d{3,4} \d\d:|\w+Error: )"
 )
 _DATE: Final = re.compile(

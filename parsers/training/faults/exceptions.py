@@ -246,6 +246,7 @@ NON_SAMPLES: Final = (
     "2026-03-01 10:20:30,123 - root - INFO - ValueError: of the last run, fixed\n",
     "the Error: word in a sentence\n",
     "UserWarning: torch.meshgrid: in an upcoming release\n",
+    "OSError: [Errno 5] Input/output error is raised when a disk fails\n",
     "ConnectionError: no answer of 10.0.0.9, retrying in 5 s\n",
     "Exception ignored in: <function _Iter.__del__ at 0x7f>\nTraceback (most recent call last):\nAssertionError: can "
     "only "

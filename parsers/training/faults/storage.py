@@ -50,10 +50,9 @@ RULES: Final = (
             ),
         ),
         shape=later(
-            rb"\A(?P<error>[^\r\n]{0,300}: (?:No space left on device|Disk quota exceeded|Stale (?:NFS )?file handle"
-            rb"|Input/output error|Transport endpoint is not connected|Cannot send after transport endpoint shutdown"
-            rb"|Remote I/O e"
-            rb"rror)(?: \(\d{1,3}\))?)"
+            rb"\A(?P<error>[^\r\n]{0,300}(?:: |: \[Errno \d{1,3}\] )(?:No space left on device|Disk quota exceeded"
+            rb"|Stale (?:NFS )?file handle|Input/output error|Transport endpoint is not connected"
+            rb"|Cannot send after transport endpoint shutdown|Remote I/O error)(?: \(\d{1,3}\))?)"
         ),
         row=_told_by(None),
         only="fault",
@@ -112,6 +111,12 @@ SAMPLES: Final = (
         "tee: /logs/train.log: No space left on device\n",
         (expect("training_events", error_class="disk_full_quota", error_role="root"),),
         title="A full disk",
+    ),
+    Sample(
+        "ERROR:megatron.core.dist_checkpointing.strategies.filesystem_async:Local process 0 encountered an error: "
+        "[Errno 5] Input/output error\n",
+        (expect("training_events", error_class="storage_io", error_role="root"),),
+        title="Megatron-LM: a process that cannot write",
     ),
     Sample(
         "usage: train.py [-h] [--lr LR]\ntrain.py: error: unrecognized arguments: --lr-decay\n",

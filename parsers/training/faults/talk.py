@@ -22,6 +22,10 @@ SURVIVED: Final = re.compile(
     rb"(?i)\b(?:re-?trying|will (?:be )?re-?tr(?:y|ied)|retry (?:in|after|attempt)|re-?try \d{1,4}(?:/|\b)|attempt "
     rb"\d{1,4} ?/|trying again|will continue|continuing|ignoring|ignored|skipping|falling back|not fatal|non-fatal)\b"
 )
+# Words of the C library that a sentence goes on behind: who reports them puts nothing behind them, or a path.
+_GOES_ON: Final = re.compile(
+    rb"\[Errno \d{1,3}\] (?!Transport endpoint)[A-Z][\w/ ]{3,60}? (?:is|was|are|were|gets?|appears?|occurs?|happens?) "
+)
 # Quotes; an apostrophe stands between letters.
 _QUOTE: Final = re.compile(rb"\"|`+|'(?!\w)|(?<!\w)'")
 # Quoted mail, items of lists, rows of tables.
@@ -43,5 +47,7 @@ def speaks_of(said: Said, at: int = 0) -> bool:
     if _NOTE.match(message):
         return True
     if at and is_shown(said, at):
+        return True
+    if b"[Errno " in message and _GOES_ON.search(message, at):
         return True
     return bool(_SENTENCE.search(message[max(0, at - _MOST) : at]) or SURVIVED.search(message[at : at + _MOST]))
