@@ -14,7 +14,7 @@ from typing import Final
 
 from aftershock.parsers.clock import SECOND, micros_between
 from aftershock.parsers.formats import Found
-from aftershock.parsers.training.marks import ATTEMPT, ENDED, FIRST_EXIT, SUCCESS
+from aftershock.parsers.training.marks import ATTEMPT, ENDED, FIRST_EXIT, LATER_EXIT, SUCCESS
 from aftershock.parsers.training.writers import mark_of, writer_of
 from aftershock.schemas.events import TrainingEvent
 from aftershock.schemas.training import TrainingStep
@@ -139,7 +139,7 @@ def _is_of_an_end(item: Found) -> bool:
     """Whether a row only tells of workers that are stopped, or of the launcher that gives up."""
     event = event_of(item)
     return (
-        mark_of(item) == FIRST_EXIT
+        mark_of(item) in (FIRST_EXIT, LATER_EXIT)
         or event.kind == "restart"
         or event.error_role == "teardown"
         or (event.kind == "exit" and event.error_role != "root" and mark_of(item) != ENDED)

@@ -17,6 +17,7 @@ from aftershock.parsers.training.marks import (
     FIRST_EXIT,
     IGNORED,
     INIT,
+    LATER_EXIT,
     LOGGED,
     OVERFLOW,
     QUOTE,
@@ -250,7 +251,7 @@ class _Ranks:
             event = event_of(item)
             if (
                 event.kind not in ("error", "rendezvous", "exit")
-                or mark_of(item) == FIRST_EXIT
+                or mark_of(item) in (FIRST_EXIT, LATER_EXIT)
                 or event.step is not None
             ):
                 self.kept.append(item)

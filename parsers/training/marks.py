@@ -37,6 +37,8 @@ ATTEMPT: Final = "attempt"
 ENDED: Final = "ended"
 # An exit that names who exited first, as a launcher sees it.
 FIRST_EXIT: Final = "first_exit"
+# One that the same launcher lists as a later one.
+LATER_EXIT: Final = "later_exit"
 # Said by who killed the process: surer than what the process said itself.
 CONFIRMED: Final = "confirmed"
 

@@ -15,7 +15,7 @@ from aftershock.parsers.clock import micros_between
 from aftershock.parsers.formats import Found
 from aftershock.parsers.training.attempts import event_of
 from aftershock.parsers.training.copies import TOLD, near
-from aftershock.parsers.training.marks import CONFIRMED, FIRST_EXIT, PARTLY, SUCCESS
+from aftershock.parsers.training.marks import CONFIRMED, FIRST_EXIT, LATER_EXIT, PARTLY, SUCCESS
 from aftershock.parsers.training.progress import stood_still, went_on
 from aftershock.parsers.training.writers import mark_of
 from aftershock.schemas.events import TrainingEvent
@@ -154,10 +154,14 @@ def _choose(events: Sequence[Found]) -> None:
 
 
 def _earliest(roots: Sequence[Found]) -> Found:
-    """By their clocks where they have one in common, else by their places in the file."""
+    """By their clocks where they have one in common, else by their places in the file.
+
+    A launcher lists the later exits above the first; its clock may not tell them apart.
+    """
     first = roots[0]
     for item in roots[1:]:
-        if (micros_between(first.reading, item.reading) or 0) < 0:
+        apart = micros_between(first.reading, item.reading) or 0
+        if apart < 0 or (apart == 0 and mark_of(first) == LATER_EXIT and mark_of(item) == FIRST_EXIT):
             first = item
     return first
 

@@ -28,7 +28,7 @@ from aftershock.parsers.envelopes.layer import text_of
 from aftershock.parsers.formats import Sample, expect
 from aftershock.parsers.patterns import later
 from aftershock.parsers.training.launchers.exits import role_of_exit
-from aftershock.parsers.training.marks import ATTEMPT, ENDED, FIRST_EXIT, PARTLY, SUCCESS
+from aftershock.parsers.training.marks import ATTEMPT, ENDED, FIRST_EXIT, LATER_EXIT, PARTLY, SUCCESS
 from aftershock.parsers.training.rules import Match, Rule, Said, Told, error, event, whole
 from aftershock.parsers.training.writers import signed
 from aftershock.schemas.events import TrainingEvent
@@ -88,7 +88,7 @@ def _read_table(_found: Match, said: Said) -> Iterator[Told]:
 def _read_others(_found: Match, said: Said) -> Iterator[Told]:
     """The entries below ``Failures``, which came after the first."""
     for values in _entries(said):
-        yield _entry(values, FIRST_EXIT)
+        yield _entry(values, LATER_EXIT)
 
 
 def _entries(said: Said) -> Iterator[dict[bytes, bytes]]:

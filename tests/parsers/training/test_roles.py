@@ -177,3 +177,17 @@ def test_any_lines_in_any_order_have_one_cause_at_most_for_each_attempt(lines: l
     )
     most = 1 + sum(any(word in line for word in words) for line in lines)
     assert len(causes(text)) <= most
+
+
+def test_of_exits_in_the_same_second_the_one_that_the_launcher_calls_the_first_is_the_cause() -> None:
+    def entry(number: int, rank: int) -> str:
+        return (
+            f"[{number}]:\n  time      : 2026-03-01_10:20:30\n  host      : gpu017\n  rank      : {rank} (local_rank: "
+            f"{rank})\n  exitcode  : -7 (pid: {8000 + rank})\n  error_file: <N/A>\n  traceback : Signal 7 (SIGBUS) "
+            f"received by PID {8000 + rank}\n"
+        )
+
+    line = "-" * 60 + "\n"
+    text = "Failures:\n" + entry(1, 5) + line + "Root Cause (first observed failure):\n" + entry(0, 3) + "=" * 60 + "\n"
+    (root,) = [event for event in events_of(text) if event.error_role == "root"]
+    assert (root.error_class, root.rank, root.host_raw) == ("host_shm", 3, "gpu017")
