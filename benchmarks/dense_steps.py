@@ -1,11 +1,11 @@
 """Training logs: speed and memory of ``aftershock run`` where every line is a step, and where next to none is.
 
-    python benchmarks/dense_steps.py [--megabytes 300 1000] [--kind dense sparse] [--keep FOLDER]
+    python benchmarks/dense_steps.py [--megabytes 300 1000] [--kind dense sparse] [--trainer megatron] [--keep FOLDER]
 
-Dense: lines of Megatron-LM, every one a step. Sparse: what a data loader and a collective library chat, with a step in
-every thousand lines. Every figure is wall time of a whole process, start-up included, with the file in the page cache;
-the best of three runs counts. The peers find the same lines: grep, and a pattern in a loop of Python that takes three
-fields of each.
+Dense: lines of a trainer, all of which are steps or belong to one (``step_lines.py``; ``--trainer all``). Sparse: what
+a data loader and a collective library chat, with a step in every thousand lines. Every figure is wall time of a whole
+process, start-up included, with the file in the page cache; the best of three runs counts. The peers find the lines of
+Megatron-LM: grep, and a pattern in a loop of Python that takes three fields of each.
 """
 
 from __future__ import annotations
@@ -17,23 +17,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from clocked import best_of, check
-
-BATCH = 256
-
-
-def step_line(rng: random.Random, step: int, moment: dt.datetime, ms: float) -> str:
-    """A step as Megatron-LM prints it."""
-    return (
-        f" [{moment:%Y-%m-%d %H:%M:%S.%f}] iteration {step:8d}/ 5000000 | consumed samples: {step * BATCH:12d} | "
-        f"elapsed time per iteration (ms): {ms:.1f} | throughput per GPU (TFLOP/s/GPU): {480000 / ms:.1f} | "
-        f"learning rate: {1.5e-4 * (1 - step / 5e6):.6E} | global batch size: {BATCH:5d} | "
-        f"lm loss: {2 + rng.random() / 3:.6E} | loss scale: 1.0 | grad norm: {0.3 + rng.random() / 3:.3f} | "
-        "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
-    )
+from step_lines import TRAINERS, Line, megatron
 
 
 def chatter(rng: random.Random, line: int, moment: dt.datetime) -> str:
@@ -45,8 +34,8 @@ def chatter(rng: random.Random, line: int, moment: dt.datetime) -> str:
     return f"gpu{line % 63:03d}:{2000 + rank}:{3000 + rank} [{rank}] NCCL INFO Channel {line % 32:02d} : ring\n"
 
 
-def write_log(path: Path, megabytes: int, kind: str) -> int:
-    """Write a log of about that size; returns the number of its steps."""
+def write_log(path: Path, megabytes: int, line_of: Line | None) -> int:
+    """Write a log of about that size, every line a step if it is said of which trainer; returns the number of steps."""
     rng = random.Random(7)
     moment = dt.datetime(2026, 3, 1, 10, 20, 30, 123456)
     step = line = 0
@@ -56,10 +45,10 @@ def write_log(path: Path, megabytes: int, kind: str) -> int:
             for _ in range(20_000):
                 line += 1
                 ms = 1200 + rng.random() * 80
-                moment += dt.timedelta(milliseconds=ms if kind == "dense" else ms / 1000)
-                if kind == "dense" or line % 1000 == 0:
+                moment += dt.timedelta(milliseconds=ms if line_of else ms / 1000)
+                if line_of or line % 1000 == 0:
                     step += 1
-                    lines.append(step_line(rng, step, moment, ms))
+                    lines.append((line_of or megatron)(rng, step, moment, ms))
                 else:
                     lines.append(chatter(rng, line, moment))
             out.write("".join(lines).encode())
@@ -74,7 +63,13 @@ print(len(found))
 """
 
 
-def measure(log: Path, steps: int, out: Path) -> None:
+PEERS = {
+    "grep -c (finds lines only)": ["grep", "-c", "lm loss:"],
+    "python re, three fields": [sys.executable, "-c", PYTHON],
+}
+
+
+def measure(log: Path, steps: int, out: Path, peers: Mapping[str, list[str]]) -> None:
     """All tools on one file."""
     size = log.stat().st_size / 1e6
     log.read_bytes()
@@ -89,12 +84,8 @@ def measure(log: Path, steps: int, out: Path) -> None:
         f"{int(done.stdout)} MB resident in its largest process",
         flush=True,
     )
-    peers = {
-        "grep -c (finds lines only)": ["grep", "-c", "lm loss:", str(log)],
-        "python re, three fields": [sys.executable, "-c", PYTHON, str(log)],
-    }
     for name, peer in peers.items():
-        seconds = best_of(3, partial(check, peer))
+        seconds = best_of(3, partial(check, [*peer, str(log)]))
         print(
             f"{'':10}{name}: {seconds:.2f} s, {size / seconds:.0f} MB/s; ours is {seconds / ours:.2f} times as fast",
             flush=True,
@@ -107,16 +98,23 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, nargs="+", default=[300, 1000])
     parser.add_argument("--kind", nargs="+", choices=("dense", "sparse"), default=["dense", "sparse"])
     parser.add_argument("--keep", type=Path, help="folder for the files, which are then left there")
+    parser.add_argument("--trainer", nargs="+", choices=("all", *TRAINERS), default=["megatron"])
     args = parser.parse_args()
+    trainers = list(TRAINERS) if "all" in args.trainer else args.trainer
+    logs = [("sparse", None)] if "sparse" in args.kind else []
+    if "dense" in args.kind:
+        logs = [*((trainer, TRAINERS[trainer]) for trainer in trainers), *logs]
     folder = args.keep or Path(tempfile.mkdtemp(prefix="aftershock-bench-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        for kind in args.kind:
+        for name, line_of in logs:
             for megabytes in args.megabytes:
-                log = folder / f"{kind}-{megabytes}.log"
-                steps = write_log(log, megabytes, kind)
-                print(kind, end=": ")
-                measure(log, steps, folder / "out")
+                log = folder / f"{name}-{megabytes}.log"
+                steps = write_log(log, megabytes, line_of)
+                print(name, end=": ")
+                measure(log, steps, folder / "out", PEERS if line_of in (None, megatron) else {})
+                if not args.keep:
+                    log.unlink()
     finally:
         if not args.keep:
             shutil.rmtree(folder)
