@@ -22,19 +22,10 @@ from aftershock.parsers.resolve import HOUR, SourceClock
 from aftershock.parsers.settle import Settled, SourceRules, describe_source, joined_rows, resolved_row
 from aftershock.parsers.shifts import source_shifts
 from aftershock.parsers.step_times import NOT_KNOWN, Neighbours, StepPiece
+from aftershock.parsers.training.arrays import Bools, Ints, floats, given, numbers, words
 from aftershock.parsers.training.settle import beginnings_of, settle_events
 from aftershock.parsers.training.stand_ins import stand_ins
-from aftershock.parsers.training.step_columns import (
-    Bools,
-    Ints,
-    Joined,
-    Piece,
-    floats,
-    given,
-    join_pieces,
-    numbers,
-    words,
-)
+from aftershock.parsers.training.step_columns import Joined, Piece, join_pieces
 from aftershock.schemas.columns import TIMESTAMP, Row
 from aftershock.schemas.events import TIME_BASES
 

@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from aftershock.parsers.training.arrays import Bools, Ints, floats, given, numbers, words
 from aftershock.parsers.training.progress import StandIn
-from aftershock.parsers.training.step_columns import Bools, Ints, Joined, floats, given, numbers, plain, words
+from aftershock.parsers.training.step_columns import Joined, plain
 from aftershock.parsers.transit import found_of
 
 # Steps at the beginning and the end of a stretch: more than any rule about what went on counts.
@@ -51,7 +52,9 @@ def _chosen(batch: pa.RecordBatch, kinds: Ints, events: Ints) -> Bools:
     for near in range(-_EDGE, _EDGE):
         chosen[np.clip(edges + near, 0, batch.num_rows - 1)] = True
     steps, walls = numbers(batch, "step", 0), numbers(batch, "@wall", 0)
-    turns = (steps[1:] <= steps[:-1]) | (walls[1:] < walls[:-1]) | (kinds[1:] != kinds[:-1])
+    numbered = given(batch, "step")
+    falls = numbered[1:] & numbered[:-1] & (steps[1:] <= steps[:-1])
+    turns = falls | (walls[1:] < walls[:-1]) | (kinds[1:] != kinds[:-1])
     chosen[1:] |= turns
     chosen[:-1] |= turns
     return chosen

@@ -34,7 +34,7 @@ OPEN_STEPS: Final = 64
 _NEAR_STEPS: Final = 3
 
 # Two prints of one number may be rounded to different digits.
-_ROUNDED: Final = 1e-3
+ROUNDED: Final = 1e-3
 
 SAME: Final = ("loss", "grad_norm", "learning_rate", "samples", "tokens")
 FIELDS: Final = (*SAME, "total_steps", "step_time_s", "tflops_per_gpu", "skipped", "nan", "rank", "local_rank")
@@ -120,6 +120,15 @@ class StepJoiner:
         self.last.update(lasts)
         self.highest = max(self.highest, *lasts.values())
 
+    def skip_bare(self, count: int, totals: Mapping[str, int | None]) -> None:
+        """Pass over so many rows without a step, each other than the one before it; if they are values no bar is known.
+
+        totals: the last number of all steps by writer of values. At least one of the same kind must be taken next.
+        """
+        self.number += count
+        self.totals.update(totals)
+        self.open.pop(None, None)
+
     def _bar(self, row: TrainingStep, writer: str) -> None:
         known = self.totals.get(writer)
         before = self.bars.get(writer)
@@ -186,7 +195,7 @@ def _agree(one: TrainingStep, other: TrainingStep) -> bool:
         a, b = getattr(one, name), getattr(other, name)
         if a is None or b is None or (math.isnan(a) and math.isnan(b)):
             continue
-        if not math.isclose(a, b, rel_tol=_ROUNDED):
+        if not math.isclose(a, b, rel_tol=ROUNDED):
             return False
     return True
 
