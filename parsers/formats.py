@@ -98,10 +98,13 @@ class FoundLines(NamedTuple):
 
     spans: the runs of bytes that were read, in order: each begins with the first byte of a line and ends behind the
         last byte of one, its line end not counted.
+    examples: where it is not known beforehand what the records are, one for each of those that they are like: other
+        formats must find nothing in them.
     """
 
     rows: FoundColumns
     spans: list[tuple[int, int]]
+    examples: tuple[bytes, ...] = ()
 
 
 class Refused(NamedTuple):

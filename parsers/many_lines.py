@@ -32,14 +32,21 @@ def take_lines(
     rows: list[tuple[str, FoundColumns]] = []
     spans: list[tuple[int, int]] = []
     stop = end + 1 if data[end : end + 1] == b"\n" else data.rfind(b"\n", first, end) + 1
-    for fmt in scanner.formats:
+    for index, fmt in enumerate(scanner.formats):
         if fmt.read_lines is None or stop <= first or spans:
             continue  # a line belongs to one format
         got = fmt.read_lines(data, first, stop, base)
-        if got is not None and not _in_raw_bytes(data, got.spans):
+        alone = got is None or all(_is_alone(text, index, scanner) for text in got.examples)
+        if got is not None and alone and not _in_raw_bytes(data, got.spans):
             rows.append((fmt.name, got.rows))
             spans = got.spans
     return rows, spans
+
+
+def _is_alone(record: bytes, index: int, scanner: Scanner) -> bool:
+    """Whether the scan finds a format in the first line of a record, and no other one in any."""
+    found = [{hit[1] for hit in scanner.hits(line.removesuffix(b"\r"))} for line in record.split(b"\n")]
+    return bool(found[0]) and all(each <= {index} for each in found)
 
 
 def _in_raw_bytes(data: bytearray, spans: Spans) -> bool:

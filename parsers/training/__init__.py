@@ -15,9 +15,10 @@ from functools import lru_cache
 from typing import Final
 
 from aftershock.parsers.envelopes.layer import clocks_together
-from aftershock.parsers.formats import LOOKAHEAD, Envelope, Found, Head, Line, LineFormat, Refused
+from aftershock.parsers.formats import LOOKAHEAD, Envelope, Found, FoundLines, Head, Line, LineFormat, Refused
 from aftershock.parsers.kernel.rules import literal
 from aftershock.parsers.scan import PatternScanner
+from aftershock.parsers.training.alike import alike_steps
 from aftershock.parsers.training.dense import dense_steps
 from aftershock.parsers.training.prefixes import Prefix, peel_all
 from aftershock.parsers.training.rules import Made, Said, Told
@@ -65,8 +66,11 @@ def _read_line(line: Line) -> Iterator[Found]:
     parts = message.split(b"\r")
     if glued:
         parts = [whole for part in parts for whole in _GLUE.split(part)]
+    if len(parts) == 1:
+        yield from _read_text(line, message, line.following)
+        return
     for number, part in enumerate(parts):
-        rest = b"\n".join([*parts[number + 1 : number + 9], line.following])[:LOOKAHEAD]
+        rest = b"\n".join([*parts[number + 1 : number + 9], line.following[:LOOKAHEAD]])[:LOOKAHEAD]
         yield from _read_text(line, part, rest)
 
 
@@ -128,6 +132,14 @@ def _found(line: Line, made: Made | Told, prefix: Prefix, mark: str) -> Found:
     return Found(row, reading, line.offset, mark)
 
 
+def read_lines(block: bytes | bytearray, begin: int, end: int, base: int) -> FoundLines | None:
+    """The steps of many lines at once: those of one trainer by a pattern, those of any by what is alike in them."""
+    known = dense_steps(block, begin, end, base)
+    if known is not None and 2 * sum(stop - start for start, stop in known.spans) > end - begin:
+        return known
+    return alike_steps(block, begin, end, base, read) or known
+
+
 def detects(head: Head) -> float:
     """How sure the head of a file is training output: by the records in it."""
     if any(isinstance(found.row, TrainingStep) for text in head.lines(200) if _may_tell(text) for found in _try(text)):
@@ -162,5 +174,5 @@ FORMAT = LineFormat(
     samples=all_samples(),
     non_samples=all_non_samples(),
     everywhere=False,
-    read_lines=dense_steps,
+    read_lines=read_lines,
 )

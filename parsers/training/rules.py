@@ -63,7 +63,7 @@ class Said:
         """The next lines of the same writer, without prefixes; those of other ranks in between are left out."""
         envelope = self.line.envelope
         task = (envelope.host or "").isdigit()  # the label of a task is a prefix, not an envelope
-        for text in self.rest.split(b"\n", most)[:most]:
+        for text in self._lines_below(most):
             if envelope.names == ("plain",) or task:
                 other = peel_all(text)
             else:
@@ -73,6 +73,17 @@ class Said:
                 other = peel_all(inner)
             if other.label == self.prefix.label:
                 yield other.message
+
+    def _lines_below(self, most: int) -> Iterator[bytes]:
+        """Line by line: who looks at the first has not looked at the others."""
+        at = 0
+        for _ in range(most):
+            end = self.rest.find(b"\n", at)
+            if end < 0:
+                yield self.rest[at:]
+                return
+            yield self.rest[at:end]
+            at = end + 1
 
     def _unwrapped(self, text: bytes) -> bytes | None:
         """A line out of the envelope that this one has; None if another host wrote it."""
