@@ -73,7 +73,7 @@ RULES: Final = (
         shape=later(
             rb"(?<![\w'\"`])(?P<error>(?:CUDA|HIP|Cuda|cuda) (?:driver |[Rr]untime )?"
             rb"(?:[Ee]rror(?=:| (?:\d|at\b|in\b|[(/]))|failure\b|out of memory\b)[^\r\n]{1,600}"
-            rb"|CUDA_ERROR_[A-Z_]{4,40}\b[^\r\n]{0,400}|cudaError[A-Z]\w{3,40}\b[^\r\n]{0,400})"
+            rb"|CUDA_ERROR_[A-Z_]{4,40}\b[^\r\n]{0,400}|cudaError[A-Z]\w{3,40}\b(?!\.(?:\s|\Z))[^\r\n]{0,400})"
         ),
         row=_read,
         only="fault",
@@ -157,6 +157,8 @@ SAMPLES: Final = (
 
 NON_SAMPLES: Final = (
     "CUDA error checks are on; an illegal memory access is fatal\n",
+    "a line that is too long -> a write out of bounds -> cudaErrorIllegalAddress.\n",
+    "2. **CUDA out of memory**: take less data\n",
     "see CUDA error: codes in the manual\n",
     "    raise RuntimeError('CUDA error: out of memory')\n",
     "retry on CUDA_ERROR_OUT_OF_MEMORY: yes\n",

@@ -48,7 +48,7 @@ _SHREDDED: Final = re.compile(
     rb"(?P<text>\[Errno (?:2|5|13|28|116|122)\] [A-Z][^\r\n]{0,400})"
 )
 # How a documentation says when something is raised.
-_DOCUMENTED: Final = re.compile(rb"\s*(?:\Z|(?:[Ii]f|[Ww]hen|[Rr]aised|[Aa]lways|[Oo]n) )")
+_DOCUMENTED: Final = re.compile(rb"\s*(?:\Z|(?:[Ii]f|[Ww]hen|[Rr]aise[ds]?|[Aa]lways|[Oo]n) |`)")
 # What stands behind keys of a configuration.
 _VALUES: Final = frozenset({b"true", b"false", b"none", b"null"})
 _TRACEBACK: Final = b"Traceback (most recent call last)"
@@ -246,6 +246,8 @@ NON_SAMPLES: Final = (
     "2026-03-01 10:20:30,123 - root - INFO - ValueError: of the last run, fixed\n",
     "the Error: word in a sentence\n",
     "UserWarning: torch.meshgrid: in an upcoming release\n",
+    "        ImportError: Raise if ``numpy`` is not installed.\n",
+    "    FileNotFoundError: `directory` does not exist or is missing required files\n",
     "OSError: [Errno 5] Input/output error is raised when a disk fails\n",
     "ConnectionError: no answer of 10.0.0.9, retrying in 5 s\n",
     "Exception ignored in: <function _Iter.__del__ at 0x7f>\nTraceback (most recent call last):\nAssertionError: can "

@@ -13,7 +13,7 @@ TALK_LEVELS: Final = frozenset({"DEBUG", "INFO", "WARNING", "WARN", "NOTICE", "T
 _SENTENCE: Final = re.compile(
     rb"(?i)\b(?:if|when|whenever|see|avoids?|prevent\w*|fix(?:es|ed)?|such as|like|e\.g|example|may|might|could"
     rb"|can(?!')|should|known|handle\w*|catch\w*|docs?|faq|troubleshoot\w*|help|echo|printf?|grep|expect\w*"
-    rb"|raise[sd]?|assert\w*|usage|default|retry)\b|[\"'`{(]\Z|#"
+    rb"|raise[sd]?|assert\w*|usage|default|retry)\b|(?:[\"'`{(]|\*\*)\Z|#"
     # a warning without a logger, and what a test says that failed
     rb"|\bwarn(?:ing)?\]?:|\b(?:FAILED|ERROR) \S{1,200}::"
 )
