@@ -29,10 +29,16 @@ _NOTICED: Final = re.compile(
     rb"(?P<error>(?:mpi(?:run|exec)|prterun|orterun|prun) (?:noticed that process rank (?P<rank>\d{1,6}) with PID "
     rb"(?P<pid>\d{1,"
     rb"9}) on node (?P<node>[\w.-]{1,64}) exited on signal (?P<signal>\d{1,3})[^\r\n]{0,60}"
+    rb"|has exited due to process rank (?P<rank2>\d{1,6}) with PID \d{1,10} on node (?P<node2>[\w.-]{1,64}) "
+    rb"(?:exiting|calling)\b[^\r\n]{0,60}"
     rb"|detected that one or more processes exited with non-zero status))"
 )
 _NAME: Final = re.compile(rb"Process name: \[(?:\[\d{1,6},\d{1,6}\]|[\w.@-]{1,64}),\s?(?P<rank>\d{1,6})\]")
 _CODE: Final = re.compile(rb"Exit code:\s{1,8}(?P<code>\d{1,3})")
+_DAEMON: Final = re.compile(
+    rb"Remote daemon ?: \[[^\]\n]{1,80}\] on node (?P<node>[\w.-]{1,64})|hostname: {1,4}(?P<node2>[\w.-]{1,64})"
+)
+_LOST: Final = error("node_failure", "symptom")
 _HYDRA: Final = re.compile(
     rb"PID (?P<pid>\d{1,9}) RUNNING AT (?P<node>[\w.-]{1,64})|EXIT CODE: (?P<code>\d{1,3})|SIGNAL: (?P<signal>\d{1,3})"
 )
@@ -44,6 +50,9 @@ def _read(found: Match, said: Said) -> Told:
     if found["signal"]:
         code = -int(found["signal"])
         row.rank, row.host_raw = whole(found["rank"]), text_of(found["node"])
+    elif found["rank2"]:  # it ended without a word to the others, or by a call
+        code = None
+        row.rank, row.host_raw = whole(found["rank2"]), text_of(found["node2"])
     else:
         below = said.rest[:1024]
         name, printed = _NAME.search(below), _CODE.search(below)
@@ -67,9 +76,21 @@ def _read_hydra(_found: Match, said: Said) -> Told:
     return Told(row, None, FIRST_EXIT)
 
 
+def _read_lost(found: Match, said: Said) -> TrainingEvent:
+    """A node whose daemon does not answer any more: its name stands below."""
+    row = _LOST(found, said)
+    node = _DAEMON.search(b"\n".join(text for text, _ in zip(said.below(), range(6), strict=False)))
+    row.host_raw = text_of(node["node"] or node["node2"]) if node else None
+    return row
+
+
 RULES: Final = (
     Rule(
-        words=(b" noticed that process rank ", b" detected that one or more processes exited with non-zero status"),
+        words=(
+            b" noticed that process rank ",
+            b" has exited due to process rank ",
+            b" detected that one or more processes exited with non-zero status",
+        ),
         shape=_NOTICED,
         row=_read,
     ),
@@ -86,14 +107,15 @@ RULES: Final = (
     Rule(
         words=(
             b"has lost communication with a remote daemon",
+            b"has lost communication with its daemon",
             b"daemon failed to launch",
             b"lost communication with the",
         ),
         shape=later(
-            rb"(?P<error>(?:ORTE|PRTE|[\w ]{1,40}) has lost communication with (?:a remote daemon|the "
+            rb"(?P<error>(?:ORTE|PRTE|[\w ]{1,40}) has lost communication with (?:a remote daemon|its daemon|the "
             rb"process)[^\r\n]{0,120})"
         ),
-        row=error("node_failure", "symptom"),
+        row=_read_lost,
     ),
     Rule(
         words=(b"There are not enough slots available", b"built with SLURM's PMI support", b"was unable to launch"),
@@ -135,6 +157,18 @@ SAMPLES: Final = (
         "1\n",
         (expect("training_events", kind="exit", rank=3, error_class="unknown", error_role="symptom"),),
         title="mpirun: an exit code",
+    ),
+    Sample(
+        "prterun has exited due to process rank 2 with PID 811 on node gpu017 exiting\nimproperly. There are three "
+        "reasons this could occur:\n",
+        (expect("training_events", kind="exit", rank=2, host="gpu017", error_class="unknown", error_role="symptom"),),
+        title="prterun: a process that ended without a word",
+    ),
+    Sample(
+        "PRTE has lost communication with a remote daemon.\n\n  HNP daemon   : [prterun-gpu016-8@0,0] on node gpu016\n"
+        "  Remote daemon: [prterun-gpu016-8@0,1] on node gpu017\n",
+        (expect("training_events", error_class="node_failure", error_role="symptom", host="gpu017"),),
+        title="A node that mpirun has lost",
     ),
 )
 
