@@ -34,7 +34,7 @@ _ARCHIVES: Final = (
 # Names of source code and of documentation: what stands in them are examples, tests and quotations of records.
 _SOURCE: Final = re.compile(
     r".+\.(?:c|cc|cpp|cxx|h|hh|hpp|cu|cuh|go|rs|java|kt|scala|swift|py|pyi|ipynb|rb|js|jsx|tsx|vue|css|md|mdx|rst|adoc|tex"
-    r"|html?|proto|tf)(?:\.(?:gz|bz2|xz|zst))?",
+    r"|[sx]?html?|proto|tf)(?:\.(?:gz|bz2|xz|zst))?",
     re.IGNORECASE,
 )
 _NUL_RUN: Final = re.compile(rb"\0{16,}")
