@@ -10,7 +10,9 @@ from aftershock.parsers.formats import Head
 RECORD = b"[Tue Mar  3 07:15:42 2026] NVRM: Xid (PCI:0000:9d:00): 79, pid=7, name=a.out, GPU has fallen off the bus.\n"
 
 
-@pytest.mark.parametrize("name", ["reader_test.go", "Xid.CPP", "check.py", "README.md", "faq.html", "faq.shtml", "notes.rst.gz"])
+@pytest.mark.parametrize(
+    "name", ["reader_test.go", "Xid.CPP", "check.py", "README.md", "faq.html", "faq.shtml", "notes.rst.gz"]
+)
 def test_names_of_source_code_and_documents_are_refused(name: str) -> None:
     found = detect(Head(name, RECORD))
     assert found.how == "refused"
