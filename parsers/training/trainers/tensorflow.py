@@ -3,6 +3,7 @@
     INFO:tensorflow:loss = 2.3, step = 100 (12.345 sec)
     INFO:tensorflow:Saving checkpoints for 1000 into /ckpt/model.ckpt.
     train | step:   1000 | steps/sec:   12.3 | output:
+    I0301 10:20:30.123456 140641718562816 model_lib_v2.py:705] Step 100 per-step time 0.512s loss=1.234
 
 https://www.tensorflow.org/api_docs/python/tf/estimator: basic_session_run_hooks.py; https://github.com/tensorflow/models:
 orbit/controller.py. The time behind a step is that of all steps since the last print.
@@ -26,6 +27,10 @@ def _read_step(found: Match, _said: Said) -> TrainingStep:
     return TrainingStep(step=whole(found["step"]), loss=number(found["loss"]))
 
 
+def _read_timed(found: Match, _said: Said) -> TrainingStep:
+    return TrainingStep(step=whole(found["step"]), loss=number(found["loss"]), step_time_s=number(found["seconds"]))
+
+
 def _read_orbit(found: Match, said: Said) -> TrainingStep | None:
     text = said.message[found.end() :] + b"\n" + b"\n".join(list(said.below())[:16])
     loss = re.search(rb"'(?:training_loss|loss|train_loss)': (" + _NUMBER + rb")", text)
@@ -44,6 +49,16 @@ RULES: Final = (
             rb"\bloss = (?P<loss>" + _NUMBER + rb"), (?:[^\n]{0,200}, )?step = (?P<step>\d{1,12})(?= \(|,|\s*\Z)"
         ),
         row=_read_step,
+        only="step",
+    ),
+    Rule(
+        words=(b" per-step time ",),
+        shape=later(
+            rb"\bStep (?P<step>\d{1,12}) per-step time (?P<seconds>\d{1,9}(?:\.\d{1,9})?)s loss=(?P<loss>"
+            + _NUMBER
+            + rb")"
+        ),
+        row=_read_timed,
         only="step",
     ),
     Rule(
@@ -67,6 +82,12 @@ RULES: Final = (
 )
 
 SAMPLES: Final = (
+    Sample(
+        "I0301 10:20:30.123456 140641718562816 model_lib_v2.py:705] Step 100 per-step time 0.512s loss=1.234\n",
+        (expect("training_steps", step=100, loss=1.234, step_time_s=0.512),),
+        title="TensorFlow: object detection",
+        url="https://github.com/tensorflow/models",
+    ),
     Sample(
         "INFO:tensorflow:Restoring parameters from /ckpt/model.ckpt-100\n"
         "INFO:tensorflow:loss = 2.3, step = 200 (12.345 sec)\n"
