@@ -63,17 +63,30 @@ def _is_usual(item: Found) -> bool:
 
 
 def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """The steps of a block, in the order of their offsets."""
-    if len(batches) == 1:
-        whole = batches[0]
-    else:
-        from aftershock.parsers.training.step_columns import plain  # noqa: PLC0415 - most runs have none of it
-
-        (whole,) = pa.Table.from_batches([plain(batch) for batch in batches]).combine_chunks().to_batches()
+    """The steps of a block, in the order of their offsets; of several batches only columns that are not all null."""
+    whole = batches[0] if len(batches) == 1 else _joined(batches)
     offsets = whole.column("@offset").to_numpy()
     if (offsets[1:] >= offsets[:-1]).all():
         return whole
     return whole.take(pa.array(np.argsort(offsets, kind="stable")))
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches one after the other, words as strings."""
+    columns: dict[str, list[pa.Array | None]] = {}
+    for number, batch in enumerate(batches):
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if column.null_count < batch.num_rows:
+                decoded = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+                columns.setdefault(name, [None] * len(batches))[number] = decoded
+    arrays = []
+    for parts in columns.values():
+        kind = next(part.type for part in parts if part is not None)
+        filled = [
+            pa.nulls(batch.num_rows, kind) if part is None else part for part, batch in zip(parts, batches, strict=True)
+        ]
+        arrays.append(pa.concat_arrays(filled))
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns)).replace_schema_metadata(batches[0].schema.metadata)
 
 
 def _as_written(batch: pa.RecordBatch) -> pa.RecordBatch:

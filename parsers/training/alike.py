@@ -265,6 +265,12 @@ def _texts(begins: pa.Array, which: Ints, templates: list[Template], data: Bytes
     """Times as printed. begins: where they begin in the block, null where there is none."""
     if begins.null_count == len(begins):
         return pa.nulls(len(begins), pa.string())
+    widths = {0 if template.moment is None else len(template.moment.text) for template in templates}
+    if not begins.null_count and len(widths) == 1:
+        (width,) = widths
+        cells = np.lib.stride_tricks.sliding_window_view(data, width)[begins.to_numpy()]
+        offsets = np.arange(0, cells.size + 1, width, dtype=np.int32)
+        return pa.StringArray.from_buffers(len(cells), pa.py_buffer(offsets), pa.py_buffer(cells))
     timed = np.asarray(begins.is_valid())
     at = begins.drop_null().to_numpy()
     lengths = np.array([0 if template.moment is None else len(template.moment.text) for template in templates])
