@@ -133,7 +133,10 @@ def _found(line: Line, made: Made | Told, prefix: Prefix, mark: str) -> Found:
 
 
 def read_lines(block: bytes | bytearray, begin: int, end: int, base: int) -> FoundLines | None:
-    """The steps of many lines at once: those of one trainer by a pattern, those of any by what is alike in them."""
+    """The steps of many lines at once: those of any trainer by what is alike in them.
+
+    Those of Megatron-LM have a way of their own, which is nearly twice as fast: their numbers stand in the same places.
+    """
     known = dense_steps(block, begin, end, base)
     if known is not None and 2 * sum(stop - start for start, stop in known.spans) > end - begin:
         return known

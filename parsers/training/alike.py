@@ -19,7 +19,7 @@ import pyarrow as pa
 from aftershock.parsers.formats import LOOKAHEAD, FoundColumns, FoundLines
 from aftershock.parsers.training.digits import Bytes, Ints
 from aftershock.parsers.training.learning import template_of
-from aftershock.parsers.training.taking import TEXT, WALL, Column, Taken
+from aftershock.parsers.training.taking import MARK, TEXT, WALL, Column, Taken
 from aftershock.parsers.training.templates import Template, runs_of, skeleton_of
 from aftershock.parsers.training.trying import Read, lines_of_record
 from aftershock.parsers.training.walking import Page, segments_of, walk
@@ -207,7 +207,14 @@ class _Reader:
 
 def _found(taken: dict[int, Taken], data: Bytes, starts: Ints, ends: Ints, base: int) -> FoundLines | None:
     """All that was taken of a block, in the order of its lines."""
-    groups = _with_company([(each.template, *each.whole()) for each in taken.values()], starts, ends)
+    marks: list[str] = []
+    groups: list[_Group] = []
+    for each in taken.values():
+        own, read = each.whole()
+        read[MARK] += len(marks)
+        marks += each.marks
+        groups.append((each.template, own, read))
+    groups = _with_company(groups, starts, ends)
     if not groups:
         return None
     lines = np.concatenate([lines for _, lines, _ in groups])
@@ -217,12 +224,14 @@ def _found(taken: dict[int, Taken], data: Bytes, starts: Ints, ends: Ints, base:
         lines, which = lines[order], which[order]
     templates = [template for template, _, _ in groups]
     columns = {}
-    for name in sorted({name for template, _, read in groups for name in (*read, *template.constant)} - {WALL, TEXT}):
+    for name in sorted(
+        {name for template, _, read in groups for name in (*read, *template.constant)} - {WALL, TEXT, MARK}
+    ):
         column = _column(name, groups, order)
         columns[name] = column.cast(_TYPES[name])
     columns["@wall"] = _column(WALL, groups, order)
     columns["@kind"] = _words(which, ["none" if each.moment is None else each.moment.kind for each in templates])
-    columns["@mark"] = _words(which, [template.mark for template in templates])
+    columns["@mark"] = _words(_column(MARK, groups, order).to_numpy(), marks)
     resolutions = [1 if each.moment is None else each.moment.resolution for each in templates]
     columns["@resolution"] = pa.array(np.array(resolutions, np.int64)[which])
     columns["@text"] = _texts(_column(TEXT, groups, order), which, templates, data)
@@ -282,10 +291,10 @@ def _texts(begins: pa.Array, which: Ints, templates: list[Template], data: Bytes
 
 
 def _with_company(groups: list[_Group], starts: Ints, ends: Ints) -> list[_Group]:
-    """Records whose rules look at what follows, without those that are followed by anything but their like."""
+    """Records of which lines around have a say, without those that have anything around but their like."""
     kept = []
     for template, lines, columns in groups:
-        if not template.below or not lines.size:
+        if not (template.below or template.labelled) or not lines.size:
             kept.append((template, lines, columns))
             continue
         known = np.zeros(starts.size + 1, np.bool_)
@@ -295,7 +304,9 @@ def _with_company(groups: list[_Group], starts: Ints, ends: Ints) -> list[_Group
         others = np.flatnonzero(~known)
         following = others[np.searchsorted(others, lines)]
         far = np.append(starts, ends[-1] + 1)[following] - ends[lines] - 1 >= LOOKAHEAD
-        good = far | (following - lines > template.below)
+        good = far | (following - lines > template.below) | (template.below == 0)
+        if template.labelled:
+            good &= known[lines - 1] | known[lines + template.lines]
         kept.append((template, lines[good], {name: column[good] for name, column in columns.items()}))
     return [group for group in kept if group[1].size]
 

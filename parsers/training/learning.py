@@ -18,14 +18,15 @@ from typing import Final
 from aftershock.parsers.clock import NO_CLOCK
 from aftershock.parsers.training.templates import (
     DATE,
-    DATE_END,
-    DATE_PLACES,
-    EARLIEST,
-    LATEST,
+    MOST_MARKED,
+    MOST_RANK,
     Moment,
     Template,
     Value,
-    fraction_of,
+    any_date,
+    any_epoch,
+    first_difference,
+    marked_with,
     number_of,
     runs_of,
     same_value,
@@ -80,6 +81,7 @@ class _Learner:
     text: bytes
     read: Read
     widths: list[list[int]] = field(default_factory=list)
+    marked: dict[int, int] = field(default_factory=dict)
 
     def learn(self) -> Template:
         """Find out all of it."""
@@ -110,6 +112,8 @@ class _Learner:
         self.literal = {number: self.text[slice(*self.runs[number])] for number in like.literal}
         self.free = [n for n in range(len(self.runs)) if n not in own and n not in self.literal]
         self.values = list(like.values)
+        if any(self._changed(number) is None for number in like.marked) or self.marked.keys() != like.marked.keys():
+            raise _NoTemplate
         self.plain = like.plain
         self._find_constants()
         self.widths = [sorted({*range_, self._own(n)}) for n, range_ in enumerate(like.widths)]
@@ -130,8 +134,17 @@ class _Learner:
             for _ in range(_ROUNDS):
                 self._try_moment()
         widths = [(min(each), max(each)) for each in self.widths]
-        parts = (widths, self.plain, self.values, self.constant, self.base.mark, self.moment, self.trial.reach)
-        return Template(self.text, self.literal, *parts)
+        parts = (
+            widths,
+            self.plain,
+            self.values,
+            self.constant,
+            self.base.mark,
+            self.moment,
+            self.trial.reach,
+            self.marked,
+        )
+        return Template(self.text, self.literal, *parts, self.trial.labelled)
 
     def _begin(self) -> range:
         """Read the line itself. Returns the numbers that are its time."""
@@ -185,12 +198,23 @@ class _Learner:
     def _changed(self, number: int) -> set[str] | None:
         """The columns that change with a number; None if anything else does, or a number may not be another one."""
         begin, end = self.runs[number]
-        seen = self._look(self._with({number: self._other_digits(self.text[begin:end])}))
-        if seen is None or seen.mark != self.base.mark or seen.reading != self.base.reading:
+        other = self._other_digits(self.text[begin:end])
+        seen = self._look(self._with({number: other}))
+        if seen is not None and seen.mark != self.base.mark and len(self.marked) < MOST_MARKED:
+            place = first_difference(seen.mark, self.base.mark)
+            self.marked[number] = place
+            stands = self.base.mark.startswith(self.text[begin:end].decode(), place)
+            if not stands or seen.mark != self._mark({number: other}):
+                del self.marked[number]
+        if seen is None or seen.mark != self._mark({number: other}) or seen.reading != self.base.reading:
             return None
         changed = {name for name in COLUMNS if not same_value(seen.values[name], self.base.values[name])}
         # A number in a name: with another one it is something else that is printed.
         return None if any(seen.values[name] is None for name in changed) else changed
+
+    def _mark(self, digits: Mapping[int, bytes]) -> str:
+        """The mark of the line with other digits in some places."""
+        return marked_with(self.base.mark, self.marked, {number: self._own(number) for number in self.marked}, digits)
 
     def _other_digits(self, digits: bytes) -> bytes:
         """As many digits, none of them where it was, and none a zero: that may be said of nothing."""
@@ -229,7 +253,7 @@ class _Learner:
     def _foretells(self, digits: Mapping[int, bytes], following: bytes = b"") -> bool:
         """Whether the template says of a line what the rules make of it."""
         seen = self._look(self._with(digits), following)
-        if seen is None or seen.mark != self.base.mark or seen.reading != self.base.reading:
+        if seen is None or seen.mark != self._mark(digits) or seen.reading != self.base.reading:
             return False
         wanted: dict[str, int | float | None] = dict(self.constant)
         for value in self.values:
@@ -274,6 +298,8 @@ class _Learner:
             while high + 1 < len(tried) and number not in failing[tried[high + 1]]:
                 high += 1
             self.widths[number] = [tried[low], tried[high]]
+        for number in self.marked:
+            self.widths[number] = [min(width, MOST_RANK) for width in self.widths[number]]
         for value in self.values:
             # A number of 17 digits has as many behind its point, and four zeros, but never so many before it.
             self.widths[value.first] = [min(width, _MOST_WHOLE) for width in self.widths[value.first]]
@@ -363,30 +389,10 @@ class _Learner:
 
     def _try_moment(self) -> None:
         assert self.moment is not None
-        wall, text = self._any_epoch(self.moment) if self.moment.unit else self._any_date(self.moment)
+        wall, text = any_epoch(self.rng, self.moment) if self.moment.unit else any_date(self.rng, self.moment)
         seen = self._look(self._with({}, text.encode()))
         wanted = self.base.reading._replace(wall=wall - self.moment.shift, text=text)
         if seen is None or seen.mark != self.base.mark or seen.reading != wanted:
             raise _NoTemplate
         if not all(same_value(seen.values[name], self.base.values[name]) for name in COLUMNS):
             raise _NoTemplate
-
-    def _any_epoch(self, moment: Moment) -> tuple[int, str]:
-        """A time since 1970 in the years that are read, of as many digits."""
-        least, most = (edge // moment.unit for edge in (EARLIEST, LATEST - 1))
-        length = len(moment.text)
-        number = self.rng.randint(max(least, 10 ** (length - 1)), min(most, 10**length - 1))
-        return number * moment.unit, str(number)
-
-    def _any_date(self, moment: Moment) -> tuple[int, str]:
-        printed = moment.text.decode()
-        clock = (self.rng.randint(2001, 2098), *(self.rng.randint(1, most) for most in (12, 28, 23, 59, 59)))
-        text = "{:04}{}{:02}{}{:02}{}{:02}{}{:02}{}{:02}".format(
-            *(part for pair in zip(clock, [*(printed[at] for at in DATE_PLACES), ""], strict=True) for part in pair)
-        )
-        fraction = re.sub(r"\d", lambda _: str(self.rng.randrange(10)), fraction_of(printed))
-        text += fraction + printed[DATE_END + len(fraction) :]
-        found = DATE.fullmatch(text)
-        wall = None if found is None else wall_of(found)
-        assert wall is not None
-        return wall, text

@@ -16,6 +16,7 @@ from aftershock.parsers.training.templates import (
     DATE_PLACES,
     EARLIEST,
     LATEST,
+    MOST_RANK,
     Moment,
     Template,
     Value,
@@ -32,6 +33,7 @@ _MOST_DIGITS: Final = 18
 _CLOCK: Final = 11
 WALL: Final = "@wall"
 TEXT: Final = "@text"
+MARK: Final = "@mark"
 
 
 @dataclass
@@ -43,12 +45,15 @@ class Taken:
     template: Template
     lines: list[Ints] = field(default_factory=list)
     columns: dict[str, list[Column]] = field(default_factory=dict)
+    marks: list[str] = field(default_factory=list)
+    _numbers: dict[int, int] = field(default_factory=dict)
 
     def add(self, page: Page, walked: Walked, first: int, offset: int) -> None:
         """Take the values of what was walked along. first: number of the first line of the page in the block, offset:
         where it begins.
         """
         columns, sound = _columns(self.template, page, walked)
+        columns[MARK] = self._marks(page, walked)
         if TEXT in columns:
             columns[TEXT] = columns[TEXT] + offset
         lines = walked.lines + first
@@ -57,6 +62,26 @@ class Taken:
         self.lines.append(lines)
         for name, column in columns.items():
             self.columns.setdefault(name, []).append(column)
+
+    def _marks(self, page: Page, walked: Walked) -> Ints:
+        keys = np.zeros(walked.lines.size, np.int64)
+        for run in self.template.marked:
+            at, width = walked.places[run]
+            # The number, and how long it is, for zeros before it count; one such pair is below this.
+            keys = (keys * (10**MOST_RANK) + whole_of(page.words, at, width).astype(np.int64)) * (MOST_RANK + 1) + width
+        found, which = np.unique(keys, return_inverse=True)
+        return np.array([self._number_of(key) for key in found.tolist()], np.int64)[which.reshape(-1)]
+
+    def _number_of(self, key: int) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = len(self.marks)
+            digits, rest = {}, key
+            for run in reversed(self.template.marked):
+                rest, width = divmod(rest, MOST_RANK + 1)
+                rest, value = divmod(rest, 10**MOST_RANK)
+                digits[run] = str(value).zfill(width).encode()
+            self.marks.append(self.template.mark_of(digits))
+        return self._numbers[key]
 
     def whole(self) -> tuple[Ints, dict[str, Column]]:
         """All of them."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ DATE: Final = re.compile(
 DATE_PLACES: Final = (4, 7, 10, 13, 16)
 """Where a date and time has its separators; that of the fraction, if there is one, stands behind 19 characters."""
 DATE_END: Final = 19
+
+# Digits of a rank, and ranks that one label tells.
+MOST_RANK: Final = 6
+MOST_MARKED: Final = 2
 
 _DIGITS: Final = re.compile(rb"\d+")
 
@@ -69,7 +74,9 @@ class Template:
 
     literal: digits that must be the same, by their places among the runs of digits. widths: the least and the greatest
     length of each run. plain: runs that must not begin with a zero, if they are longer than that. constant: columns
-    that are the same in all records. below: how many lines below the first one are looked at.
+    that are the same in all records. below: how many lines below the first one are looked at. marked: where digits that
+    tell who wrote a record stand in its mark, by their places among the runs of digits. labelled: whether its
+    label is one only beside other lines that have one.
     """
 
     text: bytes
@@ -81,6 +88,8 @@ class Template:
     mark: str
     moment: Moment | None
     below: int
+    marked: Mapping[int, int]
+    labelled: bool
 
     @cached_property
     def runs(self) -> list[tuple[int, int]]:
@@ -111,16 +120,35 @@ class Template:
     def wanted(self) -> frozenset[int]:
         """The runs of digits that are read."""
         runs = {number for value in self.values for number in range(value.first, value.last + 1)}
-        return frozenset(runs if self.moment is None else runs | {self.moment.first})
+        return frozenset({*runs, *self.marked, *([] if self.moment is None else [self.moment.first])})
 
     def printed(self, value: Value) -> bytes:
         """A value as it stands in the text, with its sign."""
         return self.text[self.runs[value.first][0] - value.before : self.runs[value.last][1]]
 
+    def mark_of(self, digits: Mapping[int, bytes]) -> str:
+        """The mark of a record with other digits in some places."""
+        lengths = {number: self.runs[number][1] - self.runs[number][0] for number in self.marked}
+        return marked_with(self.mark, self.marked, lengths, digits)
+
     def has_literals(self, text: bytes) -> bool:
         """Whether a record that differs in nothing but numbers has the digits that must be the same."""
         runs = runs_of(text)
         return all(text[slice(*runs[number])] == digits for number, digits in self.literal.items())
+
+
+def marked_with(mark: str, marked: Mapping[int, int], lengths: Mapping[int, int], digits: Mapping[int, bytes]) -> str:
+    """A mark with other digits. lengths: of those that stand there."""
+    for number, place in sorted(marked.items(), key=lambda each: -each[1]):
+        if number in digits:
+            mark = mark[:place] + digits[number].decode() + mark[place + lengths[number] :]
+    return mark
+
+
+def first_difference(one: str, other: str) -> int:
+    """Where two texts begin to differ."""
+    pairs = zip(one, other, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def runs_of(text: bytes) -> list[tuple[int, int]]:
@@ -143,6 +171,29 @@ def wall_of(found: re.Match[str]) -> int | None:
     """The microseconds of a date and time; None if there is no such day."""
     year, month, day, hour, minute, second = (int(found[number]) for number in range(1, 7))
     return wall_micros(year, month, day, hour, minute, second, int((found[7] or "0").ljust(6, "0")))
+
+
+def any_epoch(rng: random.Random, moment: Moment) -> tuple[int, str]:
+    """A time since 1970 in the years that are read, of as many digits."""
+    least, most = (edge // moment.unit for edge in (EARLIEST, LATEST - 1))
+    length = len(moment.text)
+    number = rng.randint(max(least, 10 ** (length - 1)), min(most, 10**length - 1))
+    return number * moment.unit, str(number)
+
+
+def any_date(rng: random.Random, moment: Moment) -> tuple[int, str]:
+    """A date and time that is printed in the same way."""
+    printed = moment.text.decode()
+    clock = (rng.randint(2001, 2098), *(rng.randint(1, most) for most in (12, 28, 23, 59, 59)))
+    text = "{:04}{}{:02}{}{:02}{}{:02}{}{:02}{}{:02}".format(
+        *(part for pair in zip(clock, [*(printed[at] for at in DATE_PLACES), ""], strict=True) for part in pair)
+    )
+    fraction = re.sub(r"\d", lambda _: str(rng.randrange(10)), fraction_of(printed))
+    text += fraction + printed[DATE_END + len(fraction) :]
+    found = DATE.fullmatch(text)
+    wall = None if found is None else wall_of(found)
+    assert wall is not None
+    return wall, text
 
 
 def same_value(one: float | None, other: float | None) -> bool:

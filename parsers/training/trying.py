@@ -39,9 +39,9 @@ class Seen(NamedTuple):
 
 
 def _stands_alone(envelope: Envelope) -> bool:
-    """Whether a line is what it is whatever stands around it; the label of a task is none of a host."""
+    """Whether a line is what it is whatever stands around it; the number of a task is no host."""
     name = envelope.names[0]
-    return name not in _IN_COMPANY or (name == "label" and envelope.host is None)
+    return name not in _IN_COMPANY or (name == "label" and (envelope.host is None or envelope.host.isdigit()))
 
 
 def _step(found: list[Found | Refused]) -> Found | None:
@@ -75,10 +75,14 @@ def lines_of_record(text: bytes, following: bytes, read: Read) -> int:
 
 @dataclass
 class Trial:
-    """Reads records. reach: how many lines below the first one were looked at, over all that was read."""
+    """Reads records. reach: how many lines below the first one were looked at, over all that was read.
+
+    labelled: whether they have numbers before them that are labels if other lines have them too.
+    """
 
     read: Read
     reach: int = 0
+    labelled: bool = False
     reaches: set[int] = field(default_factory=set)
 
     def look(self, text: bytes, following: bytes = b"") -> Seen | None:
@@ -90,6 +94,7 @@ class Trial:
         envelope = unwrap(head)
         if not _stands_alone(envelope) or b"\r" in head:
             return None
+        self.labelled |= envelope.names[0] == "label" and envelope.host is not None
         below = Watched((rest + (newline and b"\n") + following)[:LOOKAHEAD])
         item = _step(list(self.read(Line(0, head, envelope, below))))
         if below.reach:
