@@ -158,6 +158,9 @@ NODE_EVENT_KINDS = (
     "raid_degraded",
     "thermal",
     "power",
+    "pcie_limited",
+    "watchdog",
+    "drive_error",
 )
 
 
@@ -261,6 +264,10 @@ SCHEDULER_EVENT_KINDS = (
     "pod_backoff",
     "pod_unhealthy",
     "pod_state",
+    "hosts_failed",
+    "kernel_state",
+    "launching",
+    "start_failed",
 )
 
 
