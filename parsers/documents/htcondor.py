@@ -23,40 +23,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
-from aftershock.parsers.clock import NO_CLOCK, SECOND, ClockKind, Reading, wall_micros
+from aftershock.parsers.clock import NO_CLOCK, SECOND, Reading
+from aftershock.parsers.documents.htcondor_events import HEADER, JobEvent, event_of, exit_of, hosts_of
 from aftershock.parsers.documents.text_lines import chunks_of, lines_of
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sample, expect
-from aftershock.parsers.slurm_words import LAST_SIGNAL
 from aftershock.schemas.events import SchedulerEvent
 from aftershock.schemas.sessions import Session
 
-_HEADER: Final = re.compile(
-    rb"(?P<code>0[0-9]{2}) \((?P<cluster>[0-9]{3,10})\.(?P<proc>[0-9]{3,10})\.[0-9]{3}\) "
-    rb"(?:(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})[ T]|(?P<month2>[0-9]{2})/(?P<day2>[0-9]{2}) )"
-    rb"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})(?:\.(?P<milli>[0-9]{3}))?(?P<utc>Z)? "
-    rb"(?P<text>[A-Z].*)\Z",
-    re.DOTALL,
-)
 # How the events that are read begin.
 _BEGINS: Final = re.compile(
     rb"Job (?:submitted from|executing on) host: |Job (?:was (?:evicted|aborted|held|released|suspended)|terminated)"
     rb"|Node [0-9]+ executing on host: |Shadow exception!|Job (?:disconnected|reconnect)|Cluster submitted from host: "
 )
 _END: Final = b"..."
-_YEARLESS: Final = 1972
-
-_SLOT: Final = re.compile(r"\s*SlotName: \S{1,128}@(?P<host>[\w.-]{1,253})\s*\Z")
-_ALIAS: Final = re.compile(r"[?&]alias=(?P<host>[\w.-]{1,253})")
-_ADDRESS: Final = re.compile(r"<(?P<host>[0-9.]{7,15}):[0-9]{1,5}[?>]")
 _GPUS: Final = re.compile(r"\s*GPUs = (?P<number>[0-9]{1,4})\s*\Z")
 # The table at the end: usage, request, what was allocated, and which.
 _ALLOCATED: Final = re.compile(r"\s*GPUs +: +(?:[0-9.]{1,9} +)?[0-9]{1,4} +(?P<number>[0-9]{1,4})(?: |\Z)")
 _NAME: Final = re.compile(r'\s*(?:\[ |.*; )?(?:DAG Node: |(?:JobBatchName|DAGNodeName) = ")(?P<name>[^"\s]{1,256})')
-_NORMAL: Final = re.compile(r"\s*\(1\) Normal termination \(return value (?P<code>-?[0-9]{1,10})\)")
-_ABNORMAL: Final = re.compile(r"\s*\(0\) Abnormal termination \(signal (?P<signal>[0-9]{1,3})\)")
 _CODE: Final = re.compile(r"\s*Code (?P<code>[0-9]{1,9}) Subcode (?P<sub>-?[0-9]{1,9})\s*\Z")
 _USER: Final = re.compile(r"\(by user (?P<user>[^)\s]{1,128})\)")
-_USAGE: Final = re.compile(r"\s*(?:\(\d\) |Usr |[0-9]+  -  |Partitionable Resources|\w+ (?:\(\w+\) )?+ *:|Code [0-9])")
 _LOST: Final = re.compile(r"\s*Can not reconnect to (?:\S{1,128}@)?(?P<host>[\w.-]{1,253}), ")
 _TRYING: Final = re.compile(r"\s*Trying to reconnect to (?:\S{1,128}@)?(?P<host>[\w.-]{1,253})")
 _REQUEUED: Final = re.compile(r"\s*\(0\) Job terminated and was requeued")
@@ -65,32 +50,9 @@ _HOLDS: Final = {1: "CANCELLED", 46: "TIMEOUT", 47: "TIMEOUT"}
 _RESOURCES, _MEMORY = 34, 102
 # An eviction and the hold that is its cause are written one after the other.
 _SOON: Final = 60 * SECOND
-_LONGEST: Final = 4096
 _MOST_LINES: Final = 400
 # Open jobs that are kept in mind; logs of access points have thousands.
 _MOST_JOBS: Final = 200_000
-
-
-@dataclass(slots=True)
-class _Event:
-    code: int
-    job: str
-    offset: int
-    clock: Reading
-    lines: list[str]
-
-    @property
-    def message(self) -> str:
-        return "\n".join(self.lines)[:_LONGEST]
-
-    def find(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        return next((found for line in self.lines[1:] if (found := pattern.match(line))), None)
-
-    @property
-    def reason(self) -> str | None:
-        """The first line below the header that is neither a count nor a code."""
-        told = (line.strip() for line in self.lines[1:] if not _USAGE.match(line))
-        return next((line.removeprefix("Reason: ") for line in told if line), None)
 
 
 @dataclass(slots=True)
@@ -108,23 +70,23 @@ class _Job:
 def detects(head: Head) -> float:
     """Sure of a first line that is the header of an event."""
     lines = head.lines(40)
-    first = _HEADER.match(lines[0].removeprefix(b"\xef\xbb\xbf").rstrip()) if lines else None
+    first = HEADER.match(lines[0].removeprefix(b"\xef\xbb\xbf").rstrip()) if lines else None
     if first is not None:
         return 0.9
-    known = [line for line in lines if (header := _HEADER.match(line.rstrip())) and _BEGINS.match(header["text"])]
+    known = [line for line in lines if (header := HEADER.match(line.rstrip())) and _BEGINS.match(header["text"])]
     return 0.7 if known and any(line.rstrip() == _END for line in lines) else 0.0
 
 
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:
     """The events of a log, and a session for each run."""
     jobs: dict[str, _Job] = {}
-    event: _Event | None = None
+    event: JobEvent | None = None
     for offset, raw in lines_of(chunks_of(stream)):
-        header = _HEADER.match(raw.rstrip())
+        header = HEADER.match(raw.rstrip())
         if header is not None or raw.rstrip() == _END:
             if event is not None:
                 yield from _told(event, jobs)
-            event = _event(header, offset) if header is not None else None
+            event = event_of(header, offset) if header is not None else None
             if header is not None and event is None:
                 yield Refused(offset, len(raw), "htcondor: a date that does not exist", raw[:512])
         elif event is not None and len(event.lines) < _MOST_LINES:
@@ -135,21 +97,7 @@ def read(stream: BinaryIO) -> Iterator[Found | Refused]:
         yield from _left(name, job)
 
 
-def _event(header: re.Match[bytes], offset: int) -> _Event | None:
-    year = int(header["year"] or _YEARLESS)
-    month, day = int(header["month"] or header["month2"]), int(header["day"] or header["day2"])
-    hour, minute, second = (int(header[name]) for name in ("hour", "minute", "second"))
-    wall = wall_micros(year, month, day, hour, minute, second, int(header["milli"] or 0) * 1000)
-    if wall is None:
-        return None
-    kind: ClockKind = "zoned" if header["utc"] and header["year"] else "local" if header["year"] else "yearless"
-    stamp = header[0][header.end("proc") + 6 : header.start("text") - 1].decode("ascii")
-    reading = Reading(kind, wall, resolution=1000 if header["milli"] else SECOND, text=stamp)
-    job = f"{int(header['cluster'])}.{int(header['proc'])}"
-    return _Event(int(header["code"]), job, offset, reading, [header["text"].decode("utf-8", "backslashreplace")])
-
-
-def _told(event: _Event, jobs: dict[str, _Job]) -> Iterator[Found | Refused]:
+def _told(event: JobEvent, jobs: dict[str, _Job]) -> Iterator[Found | Refused]:
     """The rows of an event, and the session of the run that it ends."""
     code = event.code
     if code not in _KINDS and code != 14:
@@ -164,7 +112,7 @@ def _told(event: _Event, jobs: dict[str, _Job]) -> Iterator[Found | Refused]:
             _ended_by_hold(evicted, event)
         yield evicted
     if code == 14:
-        job.nodes += _hosts_of(event)
+        job.nodes += hosts_of(event)
         return
     if code == 0:
         named = event.find(_NAME)
@@ -190,7 +138,7 @@ def _told(event: _Event, jobs: dict[str, _Job]) -> Iterator[Found | Refused]:
         del jobs[event.job]
 
 
-def _row(event: _Event, state: str | None, job: _Job) -> Found:
+def _row(event: JobEvent, state: str | None, job: _Job) -> Found:
     row = SchedulerEvent(scheduler="htcondor", kind=_KINDS[event.code], job_id=event.job, raw_job_id=event.job)
     row.state, row.message = state, event.message
     code = event.code
@@ -206,7 +154,7 @@ def _row(event: _Event, state: str | None, job: _Job) -> Found:
     user = _USER.search(row.reason or "")
     row.user = user["user"] if user else None
     if code in (4, 5):
-        row.exit_code, row.exit_signal = _exit(event)
+        row.exit_code, row.exit_signal = exit_of(event)
     return Found(row, event.clock, event.offset)
 
 
@@ -239,15 +187,9 @@ _ENDS: Final = {
 }
 
 
-def _hosts_of(event: _Event) -> list[str]:
-    slot = event.find(_SLOT)
-    found = slot or _ALIAS.search(event.lines[0]) or _ADDRESS.search(event.lines[0])
-    return [found["host"]] if found else []
-
-
-def _begun(event: _Event, job: _Job) -> Found:
+def _begun(event: JobEvent, job: _Job) -> Found:
     gpus = event.find(_GPUS)
-    hosts = list(dict.fromkeys(job.nodes)) or _hosts_of(event)
+    hosts = list(dict.fromkeys(job.nodes)) or hosts_of(event)
     row = Session(
         scheduler="htcondor",
         job_id=event.job,
@@ -263,7 +205,7 @@ def _begun(event: _Event, job: _Job) -> Found:
     return Found(row, event.clock, event.offset)
 
 
-def _unplaced(name: str, job: _Job, event: _Event | None) -> Found:
+def _unplaced(name: str, job: _Job, event: JobEvent | None) -> Found:
     clock = event.clock if event else job.submit
     row = Session(scheduler="htcondor", job_id=name, raw_job_id=name, name=job.name, hosts=[], n_hosts=0)
     row.submit_time, row.state = _wall(job.submit, clock), "PENDING"
@@ -277,7 +219,7 @@ def _wall(clock: Reading, other: Reading) -> int | None:
     return clock.wall if clock.kind == other.kind else None
 
 
-def _end(run: Found, event: _Event, state: str) -> str:
+def _end(run: Found, event: JobEvent, state: str) -> str:
     """End a run."""
     row = run.row
     assert isinstance(row, Session)
@@ -285,7 +227,7 @@ def _end(run: Found, event: _Event, state: str) -> str:
     if row.start_time is not None and row.end_time is not None and row.end_time >= row.start_time:
         row.duration_s = (row.end_time - row.start_time) / SECOND
     if event.code in (4, 5):
-        row.exit_code, row.exit_signal = _exit(event)
+        row.exit_code, row.exit_signal = exit_of(event)
         if row.n_gpus is None and len(row.hosts or ()) < 2 and (allocated := event.find(_ALLOCATED)):
             row.n_gpus = int(allocated["number"])
     if event.code == 5 and (row.exit_code or row.exit_signal):
@@ -304,7 +246,7 @@ def _end(run: Found, event: _Event, state: str) -> str:
     return row.state or state
 
 
-def _ended_by_hold(run: Found, event: _Event) -> None:
+def _ended_by_hold(run: Found, event: JobEvent) -> None:
     row = run.row
     assert isinstance(row, Session)
     code = event.find(_CODE)
@@ -317,15 +259,6 @@ def _ended_by_hold(run: Found, event: _Event) -> None:
     user = _USER.search(reason or "")
     if number == 1 and user:
         row.cancelled_by = user["user"]
-
-
-def _exit(event: _Event) -> tuple[int | None, int | None]:
-    normal, abnormal = event.find(_NORMAL), event.find(_ABNORMAL)
-    if normal:
-        code = int(normal["code"])
-        return (code if abs(code) < 1 << 31 else None), None
-    signal = int(abnormal["signal"]) if abnormal else 0
-    return None, signal if 0 < signal <= LAST_SIGNAL else None
 
 
 def _left(name: str, job: _Job) -> Iterator[Found]:

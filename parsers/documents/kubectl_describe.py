@@ -25,8 +25,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
 
+from aftershock.parsers.documents.kubectl_blocks import FIELD, DescribedLine, Sections, pairs_of, sections_of, table_of
 from aftershock.parsers.documents.kubernetes.events import event_rows
 from aftershock.parsers.documents.kubernetes.nodes import node_rows
 from aftershock.parsers.documents.kubernetes.objects import JsonObject
@@ -39,22 +40,15 @@ _BEGIN: Final = re.compile(rb"Name: {2,}[a-z0-9][a-z0-9.-]{0,252}\s*\Z")
 # What stands below the name of any object, and of those that are read.
 _BELOW: Final = re.compile(rb"(?:Namespace|Labels|Annotations|Roles|Priority): ")
 _OWN: Final = re.compile(rb"(?:Containers|Conditions|Events|Taints|Controlled By|Start Time|API Version|Selector):")
-_FIELD: Final = re.compile(r"(?P<indent> {0,12})(?P<key>[A-Za-z][\w ./()-]{0,80}):(?:\s+(?P<value>\S.*))?\Z")
 _DATE: Final = re.compile(
     r"[A-Z][a-z]{2}, (?P<day>\d\d) (?P<month>[A-Z][a-z]{2}) (?P<year>\d{4}) (?P<time>\d\d:\d\d:\d\d)"
     r" (?P<zone>[+-]\d{4})"
 )
 _MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-_GAP: Final = re.compile(r" {2,}")
 _TAINT: Final = re.compile(r"(?P<key>[\w./-]{1,320})(?:=(?P<value>[^:\s]{0,63}))?:(?P<effect>[A-Z]\w{1,31})\Z")
 _FOLDED: Final = re.compile(r"\(x(\d{1,9}) over ")
 _MOST_LINES: Final = 20_000
 _RELATIVE: Final = "times of events are relative to when they were printed; kubectl get events -o json states them"
-
-
-class _Line(NamedTuple):
-    offset: int
-    text: str
 
 
 def detects(head: Head) -> float:
@@ -68,7 +62,7 @@ def detects(head: Head) -> float:
 
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:
     """The rows of each object, in order."""
-    kept: list[_Line] = []
+    kept: list[DescribedLine] = []
     events = False
     for offset, raw in lines_of(chunks_of(stream)):
         if _BEGIN.match(raw):
@@ -80,20 +74,20 @@ def read(stream: BinaryIO) -> Iterator[Found | Refused]:
         if len(kept) == _MOST_LINES:
             yield Refused(offset, len(raw), f"kubectl_describe: an object of more than {_MOST_LINES} lines", raw[:512])
         if len(kept) <= _MOST_LINES:
-            kept.append(_Line(offset, raw.decode("utf-8", "replace").rstrip()))
+            kept.append(DescribedLine(offset, raw.decode("utf-8", "replace").rstrip()))
     yield from _rows(kept, events)
 
 
-def _rows(lines: Sequence[_Line], told: bool) -> Iterator[Found | Refused]:
+def _rows(lines: Sequence[DescribedLine], told: bool) -> Iterator[Found | Refused]:
     if not lines:
         return
-    sections = _sections(lines)
+    sections = sections_of(lines)
     name = sections["Name"].value
     meta: JsonObject = {
         "name": name,
         "namespace": sections.value("Namespace"),
-        "labels": _pairs(sections, "Labels", "="),
-        "annotations": _pairs(sections, "Annotations", ":"),
+        "labels": pairs_of(sections, "Labels", "="),
+        "annotations": pairs_of(sections, "Annotations", ":"),
     }
     kind = sections.value("Kind")
     node = None
@@ -112,56 +106,15 @@ def _rows(lines: Sequence[_Line], told: bool) -> Iterator[Found | Refused]:
             first = events.below[0]
             yield Refused(first.offset, len(first.text), f"kubectl_describe: {_RELATIVE}", first.text.encode()[:512])
         about = {"kind": kind, "name": name, "namespace": meta["namespace"]}
-        for line, cells in _table(events.below):
+        for line, cells in table_of(events.below):
             yield from event_rows(_event(cells, about, node), line.offset)
 
 
-def _has_events(lines: Sequence[_Line]) -> bool:
+def _has_events(lines: Sequence[DescribedLine]) -> bool:
     return any(line.text == "Events:" for line in lines)
 
 
-class _Section(NamedTuple):
-    value: str | None
-    below: list[_Line]
-
-
-class _Sections(dict[str, _Section]):
-    """What stands at the margin, and what is indented below each."""
-
-    def value(self, key: str) -> str | None:
-        """The word of a field; None where there is none."""
-        section = self.get(key)
-        return section.value if section is not None and section.value not in (None, "<none>", "<unset>") else None
-
-
-def _sections(lines: Sequence[_Line]) -> _Sections:
-    found = _Sections()
-    below: list[_Line] = []
-    for line in lines:
-        if not line.text:
-            continue
-        field = _FIELD.match(line.text)
-        if field is not None and not field["indent"]:
-            below = []
-            found.setdefault(field["key"], _Section(field["value"], below))
-        elif line.text.startswith(" "):
-            below.append(line)
-        else:
-            below = []  # something else that was printed between
-    return found
-
-
-def _pairs(sections: _Sections, key: str, mark: str) -> JsonObject:
-    """Labels and annotations: the first stands on the line of the field, the others in its column."""
-    section = sections.get(key)
-    if section is None:
-        return {}
-    told = [section.value or "", *(line.text.strip() for line in section.below)]
-    cut = (text.partition(mark) for text in told)
-    return {name: value.strip() for name, found, value in cut if found and " " not in name}
-
-
-def _pod(sections: _Sections, meta: JsonObject) -> JsonObject:
+def _pod(sections: Sections, meta: JsonObject) -> JsonObject:
     kind, _, owner = (sections.value("Controlled By") or "").partition("/")
     if owner:
         meta["ownerReferences"] = [{"kind": kind, "name": owner, "controller": True}]
@@ -172,7 +125,7 @@ def _pod(sections: _Sections, meta: JsonObject) -> JsonObject:
     # The table has no reason for a disruption; that of the pod says more.
     conditions = [
         {"type": cells["Type"], "status": cells["Status"]}
-        for _, cells in _table(sections["Conditions"].below if "Conditions" in sections else [])
+        for _, cells in table_of(sections["Conditions"].below if "Conditions" in sections else [])
         if not (reason and cells["Type"] == "DisruptionTarget")
     ]
     containers = list(_containers(sections["Containers"].below))
@@ -206,13 +159,13 @@ _MEMBERS: Final = {
 }
 
 
-def _containers(lines: Sequence[_Line]) -> Iterator[dict[str, Any]]:
+def _containers(lines: Sequence[DescribedLine]) -> Iterator[dict[str, Any]]:
     """The containers of a pod, as their statuses are, with what they ask for."""
     container: dict[str, Any] | None = None
     into: JsonObject | None = None
     resources = False
     for line in lines:
-        field = _FIELD.match(line.text)
+        field = FIELD.match(line.text)
         if field is None:
             continue
         indent, key, value = len(field["indent"]), field["key"], field["value"]
@@ -240,13 +193,13 @@ def _containers(lines: Sequence[_Line]) -> Iterator[dict[str, Any]]:
         yield container
 
 
-def _node(sections: _Sections, meta: JsonObject) -> JsonObject:
+def _node(sections: Sections, meta: JsonObject) -> JsonObject:
     taints = sections.get("Taints")
     told = [taints.value or "", *(line.text.strip() for line in taints.below)] if taints else []
     info = {
         field["key"]: field["value"]
         for line in (sections["System Info"].below if "System Info" in sections else [])
-        if (field := _FIELD.match(line.text))
+        if (field := FIELD.match(line.text))
     }
     conditions = [
         {
@@ -256,7 +209,7 @@ def _node(sections: _Sections, meta: JsonObject) -> JsonObject:
             "reason": cells.get("Reason"),
             "message": cells.get("Message"),
         }
-        for _, cells in _table(sections["Conditions"].below if "Conditions" in sections else [])
+        for _, cells in table_of(sections["Conditions"].below if "Conditions" in sections else [])
     ]
     return {
         "kind": "Node",
@@ -280,29 +233,6 @@ def _event(cells: dict[str, str], about: JsonObject, node: str | None) -> JsonOb
         "source": {"component": component, "host": host or (node if component == "kubelet" else None)},
         "count": folded[1] if folded else None,
     }
-
-
-def _table(lines: Sequence[_Line]) -> Iterator[tuple[_Line, dict[str, str]]]:
-    """The rows of a table below a header and dashes, that have a first and a second cell."""
-    if not lines:
-        return
-    header = lines[0].text
-    places = [word.start() for word in re.finditer(r"\S+", header)]
-    names = header.split()
-    if names[:2] not in (["Type", "Status"], ["Type", "Reason"]):
-        return
-    for line in lines[1:]:
-        text = line.text
-        if text.strip(" -") == "" or not text.startswith("  ") or text[2:3] == " ":
-            continue
-        if all(text[place - 1 : place] in ("", " ") for place in places):
-            ends = [*places[1:], None]
-            words = [text[begin:end].strip() for begin, end in zip(places, ends, strict=True)]
-        else:
-            words = _GAP.split(text.strip(), len(names) - 1)
-        cells = dict(zip(names, words, strict=False))
-        if cells.get(names[0]) and cells.get(names[1]):
-            yield line, cells
 
 
 def _time(text: str | None) -> str | None:

@@ -17,8 +17,7 @@ from typing import Any, BinaryIO, Final
 
 from aftershock.parsers.clock import NO_CLOCK
 from aftershock.parsers.documents.json_elements import Element
-from aftershock.parsers.documents.json_records import records_of
-from aftershock.parsers.documents.slurm_json import digits_of, load_object, object_of, text_of
+from aftershock.parsers.documents.slurm_json import digits_of, object_of, objects_of, text_of
 from aftershock.parsers.documents.slurm_nodes import NodeText, event_of
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sample, expect
 from aftershock.parsers.hostlist import HostListError, expand_hosts
@@ -38,19 +37,15 @@ def detects(head: Head) -> float:
 
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:
     """Hosts and events of a document, record by record."""
-    for element in records_of(stream, ("nodes", "sinfo")):
-        if isinstance(element, Refused):
-            yield element._replace(reason=f"scontrol_node_json: {element.reason}")
+    for item in objects_of(stream, ("nodes", "sinfo"), "scontrol_node_json"):
+        if isinstance(item, Refused):
+            yield item
         else:
-            yield from _rows(element)
+            yield from _rows(*item)
 
 
-def _rows(element: Element) -> Iterator[Found | Refused]:
+def _rows(element: Element, record: dict[str, Any]) -> Iterator[Found | Refused]:
     data = element.data
-    record = load_object(data)
-    if record is None:
-        yield Refused(element.offset, len(data), "scontrol_node_json: record is not JSON", data[:512])
-        return
     if not ("state" in record or isinstance(record.get("node"), dict)):
         return  # some other document
     hosts = _hosts(record)

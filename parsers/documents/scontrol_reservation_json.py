@@ -17,8 +17,7 @@ from typing import Any, BinaryIO, Final
 
 from aftershock.parsers.clock import NO_CLOCK, SECOND, Reading
 from aftershock.parsers.documents.json_elements import Element
-from aftershock.parsers.documents.json_records import records_of
-from aftershock.parsers.documents.slurm_json import load_object, number_of, text_of
+from aftershock.parsers.documents.slurm_json import number_of, objects_of, text_of
 from aftershock.parsers.formats import DocumentFormat, Found, Head, Refused, Sample, expect
 from aftershock.parsers.hostlist import HostListError, expand_hosts
 from aftershock.schemas.events import SchedulerEvent
@@ -38,19 +37,15 @@ def detects(head: Head) -> float:
 
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:
     """The events of a document, reservation by reservation."""
-    for element in records_of(stream, ("reservations",)):
-        if isinstance(element, Refused):
-            yield element._replace(reason=f"scontrol_reservation_json: {element.reason}")
+    for item in objects_of(stream, ("reservations",), "scontrol_reservation_json"):
+        if isinstance(item, Refused):
+            yield item
         else:
-            yield from _rows(element)
+            yield from _rows(*item)
 
 
-def _rows(element: Element) -> Iterator[Found | Refused]:
+def _rows(element: Element, record: dict[str, Any]) -> Iterator[Found | Refused]:
     data = element.data
-    record = load_object(data)
-    if record is None:
-        yield Refused(element.offset, len(data), "scontrol_reservation_json: record is not JSON", data[:512])
-        return
     if "node_list" not in record:
         return  # the document around an empty list, or some other one
     try:

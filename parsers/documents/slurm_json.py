@@ -11,7 +11,8 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from aftershock.parsers.documents.json_elements import elements_of
+from aftershock.parsers.documents.json_elements import Element, elements_of
+from aftershock.parsers.documents.json_records import records_of
 from aftershock.parsers.documents.slurm_job import JobText, session_of
 from aftershock.parsers.formats import Found, Refused
 from aftershock.parsers.slurm_words import job_state
@@ -44,6 +45,19 @@ def load_object(data: bytes) -> dict[str, Any] | None:
             continue
         return value if isinstance(value, dict) else None
     return None
+
+
+def objects_of(
+    stream: BinaryIO, keys: tuple[str, ...], tool: str
+) -> Iterator[tuple[Element, dict[str, Any]] | Refused]:
+    """The records of a document under one of these keys. ``tool``: who printed it."""
+    for element in records_of(stream, keys):
+        if isinstance(element, Refused):
+            yield element._replace(reason=f"{tool}: {element.reason}")
+        elif (record := load_object(element.data)) is None:
+            yield Refused(element.offset, len(element.data), f"{tool}: record is not JSON", element.data[:512])
+        else:
+            yield element, record
 
 
 def shown_id(raw: int, array: dict[str, Any], het: dict[str, Any]) -> str:
