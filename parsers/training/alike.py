@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ import pyarrow as pa
 from aftershock.parsers.formats import LOOKAHEAD, FoundColumns, FoundLines
 from aftershock.parsers.training.digits import Bytes, Ints
 from aftershock.parsers.training.learning import template_of
+from aftershock.parsers.training.line_places import line_ends, spans_of
 from aftershock.parsers.training.taking import MARK, TEXT, WALL, Column, Taken
 from aftershock.parsers.training.templates import Template, runs_of, skeleton_of
 from aftershock.parsers.training.trying import Read, lines_of_record
@@ -36,8 +37,6 @@ _MOST_ABOVE: Final = 16
 # Bytes that are taken together: few enough to stay in the cache.
 _PAGE: Final = 1 << 20
 _LONGEST: Final = 4096
-# Bytes that are looked through for line ends at once.
-_PIECE: Final = 1 << 18
 # Lines of a page that have to be alike for their template to be worth its while.
 _FEWEST: Final = 24
 # Kinds of lines of a page that may be like too few others, before the rest of it is left.
@@ -65,7 +64,7 @@ def alike_steps(block: bytes | bytearray, begin: int, end: int, base: int, read:
     if not _is_dense(block, begin, end, read):
         return None
     data = np.frombuffer(block, dtype=np.uint8)
-    ends = _line_ends(data, begin, end)
+    ends = line_ends(data, begin, end)
     starts = np.concatenate(([begin], ends[:-1] + 1))
     reader = _Reader(read)
     first = 0
@@ -103,17 +102,6 @@ def _is_step(block: bytes | bytearray, begin: int, at: int, end: int, read: Read
             return lines > above
         start = block.rfind(b"\n", max(begin, start - 1 - _LONGEST), start - 1) + 1 or begin
     return False
-
-
-def _line_ends(data: Bytes, begin: int, end: int) -> Ints:
-    """Where lines end, looked for in pieces that stay in the cache."""
-    flags = np.empty(_PIECE, dtype=np.bool_)
-    found = []
-    for at in range(begin, end, _PIECE):
-        piece = data[at : min(at + _PIECE, end)]
-        is_end = np.equal(piece, 10, out=flags[: len(piece)])
-        found.append(np.flatnonzero(is_end) + at)
-    return np.concatenate(found)
 
 
 def _templates(skeleton: bytes) -> list[Template | None]:
@@ -241,7 +229,7 @@ def _found(taken: dict[int, Taken], data: Bytes, starts: Ints, ends: Ints, base:
     stops = stops - (data[stops - 1] == 13)
     examples = tuple(dict.fromkeys(template.text for template in templates))
     rows = FoundColumns(TrainingStep.table, len(lines), columns)
-    return FoundLines(rows, _runs(starts[lines], stops), examples)
+    return FoundLines(rows, spans_of(starts[lines], stops), examples)
 
 
 _Group = tuple[Template, Ints, dict[str, Column]]
@@ -309,11 +297,3 @@ def _with_company(groups: list[_Group], starts: Ints, ends: Ints) -> list[_Group
             good &= known[lines - 1] | known[lines + template.lines]
         kept.append((template, lines[good], {name: column[good] for name, column in columns.items()}))
     return [group for group in kept if group[1].size]
-
-
-def _runs(starts: Ints, stops: Ints) -> list[tuple[int, int]]:
-    """Lines that follow each other as one run."""
-    gaps = np.flatnonzero(starts[1:] > stops[:-1] + 2)
-    firsts: Any = np.concatenate(([0], gaps + 1))
-    lasts: Any = np.concatenate((gaps, [len(starts) - 1]))
-    return list(zip(starts[firsts].tolist(), stops[lasts].tolist(), strict=True))

@@ -14,17 +14,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from aftershock.parsers.formats import FoundColumns, FoundLines
-
-Ints = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
-
+from aftershock.parsers.training.digits import Bytes, Ints
+from aftershock.parsers.training.line_places import line_ends, spans_of
+from aftershock.parsers.training.templates import EARLIEST, LATEST
 
 # A line that holds this is worth a look; a block without any is not read at all.
 _WORD: Final = b"| consumed samples: "
@@ -69,11 +68,7 @@ _TFLOPS: Final = ("tflops", "behind")
 # Lines that are read together: few enough to stay in the cache. Shapes that are tried on them: a log has a handful, for
 # numbers grow by a digit now and then.
 _SLICE: Final = 4096
-# Bytes that are looked through for line ends at once.
-_PIECE: Final = 1 << 18
 _MOST_SHAPES: Final = 24
-# Times between these are in the years that a single line is read in: 2000 to 2099.
-_EARLIEST, _LATEST = 946_684_800_000_000, 4_102_444_800_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +115,7 @@ def dense_steps(block: bytes | bytearray, begin: int, end: int, base: int) -> Fo
     if block.find(_WORD, begin, end) < 0:
         return None
     data = np.frombuffer(block, dtype=np.uint8)
-    ends = _line_ends(data, begin, end)
+    ends = line_ends(data, begin, end)
     starts = np.concatenate(([begin], ends[:-1] + 1))
     ends = ends - (data[ends - 1] == 13)
     lengths = ends - starts
@@ -143,18 +138,7 @@ def dense_steps(block: bytes | bytearray, begin: int, end: int, base: int) -> Fo
     columns = {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
     at = starts[which]
     columns["@offset"] = pa.array(at + base)
-    return FoundLines(FoundColumns("training_steps", len(which), columns), _runs(at, at + lengths[which]))
-
-
-def _line_ends(data: Bytes, begin: int, end: int) -> Ints:
-    """Where lines end, looked for in pieces that stay in the cache."""
-    flags = np.empty(_PIECE, dtype=np.bool_)
-    found = []
-    for at in range(begin, end, _PIECE):
-        piece = data[at : min(at + _PIECE, end)]
-        is_end = np.equal(piece, 10, out=flags[: len(piece)])
-        found.append(np.flatnonzero(is_end) + at)
-    return np.concatenate(found)
+    return FoundLines(FoundColumns("training_steps", len(which), columns), spans_of(at, at + lengths[which]))
 
 
 def _groups_of(
@@ -232,7 +216,7 @@ def _clocks(shape: _Shape, rows: Bytes) -> dict[str, pa.Array]:
     text = _strings(rows[:, slice(*place)])
     wall = text.cast(pa.timestamp("us")).cast(pa.int64())
     walls = wall.to_numpy()
-    if walls.min() < _EARLIEST or walls.max() >= _LATEST:
+    if walls.min() < EARLIEST or walls.max() >= LATEST:
         raise pa.ArrowInvalid("a year that no log is of")
     resolution = 1_000_000 if place[1] - place[0] == len("2026-03-01 10:20:30") else 1
     return {
@@ -259,11 +243,3 @@ def _in_order(groups: list[_Group], order: Ints) -> dict[str, pa.Array]:
         return groups[0].columns
     take = pa.array(order)
     return {name: pa.concat_arrays([group.columns[name] for group in groups]).take(take) for name in groups[0].columns}
-
-
-def _runs(starts: Ints, stops: Ints) -> list[tuple[int, int]]:
-    """Lines that follow each other as one run."""
-    gaps = np.flatnonzero(starts[1:] > stops[:-1] + 2)
-    firsts: Any = np.concatenate(([0], gaps + 1))
-    lasts: Any = np.concatenate((gaps, [len(starts) - 1]))
-    return list(zip(starts[firsts].tolist(), stops[lasts].tolist(), strict=True))
