@@ -25,7 +25,7 @@ from typing import Final
 
 from aftershock.parsers.clock import NO_CLOCK, SECOND, Reading, wall_micros
 from aftershock.parsers.envelopes.months import month_number
-from aftershock.parsers.formats import Found, Head, Line, LineFormat, Refused, Sample, expect
+from aftershock.parsers.formats import LOOKAHEAD, Found, Head, Line, LineFormat, Refused, Sample, expect
 from aftershock.parsers.kernel.text import lines_below
 from aftershock.parsers.slurm_words import LAST_SIGNAL
 from aftershock.schemas.sessions import Session
@@ -80,7 +80,7 @@ def read(line: Line) -> Iterator[Found | Refused]:
     message = line.envelope.message
     subject = _SUBJECT.match(message)
     if subject is not None:
-        yield _report(line, subject)
+        yield from _report(line, subject)
         return
     why = _REASON.match(message)
     if why is not None:
@@ -101,7 +101,7 @@ def read(line: Line) -> Iterator[Found | Refused]:
         yield Found(row, NO_CLOCK, line.offset, _END)
 
 
-def _report(line: Line, subject: re.Match[bytes]) -> Found:
+def _report(line: Line, subject: re.Match[bytes]) -> Iterator[Found | Refused]:
     shown = subject["job"].decode("ascii") + (f"[{subject['index'].decode('ascii')}]" if subject["index"] else "")
     row = Session(scheduler="lsf", job_id=shown, raw_job_id=shown, name=_text(subject["name"]) or None)
     row.cluster = _text(subject["cluster"])
@@ -109,14 +109,18 @@ def _report(line: Line, subject: re.Match[bytes]) -> Found:
     row.exit_code = 0 if subject["end"] == b"Done" else None
     hosts: list[str] = []
     reading = NO_CLOCK
+    wrong: bytes | None = None
+    whole = len(line.following) < LOOKAHEAD
     for below in lines_below(line, _MOST_LINES):
         if below.startswith((b"Your job looked like", b"Subject: ", b"Results reported ")):
+            whole = True
             break
         if (submitted := _SUBMITTED.match(below)) is not None:
             row.user = _text(submitted["user"])
             if (date := _SUBMIT_DATE.search(below)) is not None:
                 reading = _clock(date)
                 row.submit_time = reading.wall
+                wrong = below if reading.wall is None else wrong
         elif (executed := _EXECUTED.match(below)) is not None:
             row.partition = _text(executed["queue"]) if executed["queue"] else None
             hosts.append(_text(executed["host"]))
@@ -126,16 +130,23 @@ def _report(line: Line, subject: re.Match[bytes]) -> Found:
             row.work_dir = _text(where["path"])
         elif (at := _AT.match(below)) is not None:
             reading = _clock(at)
+            wrong = below if reading.wall is None else wrong
             if at["what"] == b"Started":
                 row.start_time = reading.wall
             else:
                 row.end_time = reading.wall
     named = [found["name"] for host in hosts if (found := _HOST.match(host))]
     row.hosts = list(dict.fromkeys(named)) if hosts else [] if row.start_time is None else None
+    if not whole:
+        row.hosts = None  # there are more of them than those that were seen
+        reason = "lsf_report: the report is too long: its hosts, and the times below them, are not read"
+        yield Refused(line.offset, len(line.text), reason, line.text[:512])
+    if wrong is not None:
+        yield Refused(line.offset, len(line.text), "lsf_report: a date that does not exist", wrong[:512])
     row.n_hosts = len(row.hosts) if row.hosts is not None else None
     if row.start_time is not None and row.end_time is not None and row.end_time >= row.start_time:
         row.duration_s = (row.end_time - row.start_time) / SECOND
-    return Found(row, reading, line.offset)
+    yield Found(row, reading, line.offset)
 
 
 def _text(data: bytes) -> str:

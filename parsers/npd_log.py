@@ -51,6 +51,8 @@ def read(line: Line) -> Iterator[Found | Refused]:
             yield Refused(line.offset, len(line.text), "npd: the status breaks off", message[:512])
         return
     events = list(_EVENT.finditer(message, status.end(), end))
+    if not events or events[0].start() > status.end():
+        yield Refused(line.offset, len(line.text), "npd: an event with other fields", message[status.end() :][:512])
     for number, event in enumerate(events):
         stop = events[number + 1].start() - len(b"} ") if number + 1 < len(events) else end
         yield from _rows(line, event, message[event.end() : stop])

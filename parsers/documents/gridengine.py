@@ -102,9 +102,11 @@ def detects(head: Head) -> float:
 def read(stream: BinaryIO) -> Iterator[Found | Refused]:
     """The session of each record."""
     block: dict[str, str] | None = None
+    blocks = False
     began = size = 0
     for offset, raw in lines_of(chunks_of(stream)):
         if _RULE.match(raw):
+            blocks = True
             if block:
                 yield from _session(block, began, size)
             block, began, size = {}, offset, len(raw)
@@ -122,7 +124,7 @@ def read(stream: BinaryIO) -> Iterator[Found | Refused]:
                 yield Refused(offset, len(raw), "gridengine: record is cut short", raw[:512])
             else:
                 yield from _session({name: cells[at] for at, name in _NAMES.items()}, offset, len(raw))
-        elif len(raw) > 1 and not raw.startswith(b"#") and raw.count(b":") >= 11:
+        elif raw.strip() and not raw.startswith(b"#") and not blocks:
             yield Refused(offset, len(raw), "gridengine: a record with other fields", raw[:512])
     if block:
         yield from _session(block, began, size)

@@ -81,14 +81,19 @@ def read(stream: BinaryIO) -> Iterator[Found | Refused]:
     """The events of a log, and a session for each run."""
     jobs: dict[str, _Job] = {}
     event: JobEvent | None = None
+    told = False  # whether it was said that lines stand in no event
     for offset, raw in lines_of(chunks_of(stream)):
         header = HEADER.match(raw.rstrip())
         if header is not None or raw.rstrip() == _END:
             if event is not None:
                 yield from _told(event, jobs)
             event = event_of(header, offset) if header is not None else None
-            if header is not None and event is None:
+            told = header is not None and event is None
+            if told:
                 yield Refused(offset, len(raw), "htcondor: a date that does not exist", raw[:512])
+        elif event is None and raw.strip() and not told:
+            told = True
+            yield Refused(offset, len(raw), "htcondor: lines without the header of their event", raw[:512])
         elif event is not None and len(event.lines) < _MOST_LINES:
             event.lines.append(raw.decode("utf-8", "backslashreplace").rstrip())
     if event is not None:

@@ -73,10 +73,10 @@ def read(stream: BinaryIO) -> Iterator[Found | Refused]:
             make = _SECTIONS.get(_name(line))
             continue
         event = _EVENT.match(line)
-        if event is None or make is None:
+        if make is None or not line[:1].isdigit():
             continue
-        row = make(event["said"])
-        if row is None:
+        row = make(event["said"]) if event is not None else None
+        if event is None or row is None:
             yield Refused(offset, len(raw), "ras_mc_ctl: an error with other fields", raw[:512])
             continue
         row.message = line

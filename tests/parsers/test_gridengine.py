@@ -46,6 +46,13 @@ def test_a_record_that_is_cut_short_is_refused() -> None:
     assert [item.reason for item in found if isinstance(item, Refused)] == ["gridengine: record is cut short"]
 
 
+@pytest.mark.parametrize("kept", [3, 30, 60])
+def test_a_torn_record_between_others_is_refused(kept: int) -> None:
+    line = next(line for line in FORMAT.samples[0].text.splitlines() if not line.startswith("#"))
+    found = list(gridengine.read(io.BytesIO(f"{line}\n{line[:kept]}\n{line}\n".encode())))
+    assert [type(item) for item in found] == [Found, Refused, Found]
+
+
 def test_sums_below_the_blocks_are_not_part_of_the_last() -> None:
     text = (
         BLOCKS

@@ -92,6 +92,14 @@ def test_an_eviction_that_is_not_followed_by_its_hold_stays_one() -> None:
     assert [row.state for row in sessions(BEGUN + evicted + later)] == ["PREEMPTED"]
 
 
+def test_lines_without_their_header_are_refused_together() -> None:
+    whole = FORMAT.samples[0].text
+    for torn in ("(1) Normal termination (return value 0)\n\tand more\n...\n", "005 (812.000.000) 2025-02\n"):
+        found = list(htcondor.read(io.BytesIO((torn + whole).encode())))
+        assert [type(item) for item in found if isinstance(item, Refused)] == [Refused]
+        assert len(found) == 1 + len(list(htcondor.read(io.BytesIO(whole.encode()))))
+
+
 def test_a_date_that_does_not_exist_is_refused() -> None:
     found = list(htcondor.read(io.BytesIO(BEGUN.replace("02-03", "02-30").encode())))
     assert [type(item) for item in found] == [Refused, Refused]

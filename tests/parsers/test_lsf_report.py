@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from aftershock.parsers.envelopes import unwrap
+from aftershock.parsers.formats import LOOKAHEAD, Found, Line, Refused
 from aftershock.parsers.lsf_report import FORMAT
 from aftershock.parsers.selfcheck import rows_of_text
 from aftershock.schemas.sessions import Session
 
 TEXT = FORMAT.samples[0].text
+
+
+def items_of(text: str) -> list[Found | Refused]:
+    """What the first line of a report gives, with what stands below it."""
+    data = text[text.index("Subject: ") :].encode()
+    first, _, below = data.partition(b"\n")
+    return list(FORMAT.read(Line(0, first, unwrap(first), below[:LOOKAHEAD])))
 
 
 def sessions(text: str) -> list[Session]:
@@ -47,3 +56,20 @@ def test_a_job_that_never_started_has_no_hosts() -> None:
     (row,) = sessions("\n".join(lines) + "\n")
     assert (row.hosts, row.start_time, row.duration_s) == ([], None, None)
     assert row.submit_time is not None
+
+
+def test_a_report_on_more_hosts_than_are_looked_at_is_told() -> None:
+    more = "".join(f"{'':28}<8*c{number}>\n" for number in range(3, 403))
+    text = FORMAT.samples[0].text.replace("<8*c2>\n", f"<8*c2>\n{more}")
+    found = items_of(text)
+    assert [type(item) for item in found] == [Refused, Found]
+    (row,) = sessions(text)
+    assert (row.job_id, row.state, row.hosts, row.n_hosts) == ("812", "TIMEOUT", None, None)
+
+
+def test_a_date_that_does_not_exist_is_refused() -> None:
+    text = FORMAT.samples[0].text.replace("Started at Mon Feb  3", "Started at Mon Feb 31")
+    (refused,) = (item for item in items_of(text) if isinstance(item, Refused))
+    assert (refused.reason, refused.excerpt[:10]) == ("lsf_report: a date that does not exist", b"Started at")
+    (row,) = sessions(text)
+    assert (row.start_time, row.end_time is None) == (None, False)

@@ -41,6 +41,12 @@ def test_an_error_that_has_other_fields_is_refused() -> None:
     assert [type(item) for item in found] == [Refused]
 
 
+def test_a_torn_record_is_refused() -> None:
+    record = b"2 2025-02-03 08:12:11 +0000 0000:3b:00.0 Uncorrected (Non-Fatal) error: Completion Timeout\n"
+    found = list(ras_mc_ctl.read(io.BytesIO(b"PCIe AER events:\n1 2025-02-03 08:12\n" + record)))
+    assert [type(item) for item in found] == [Refused, Found]
+
+
 def test_a_host_without_errors_is_known_too() -> None:
     assert FORMAT.detects(Head("ras.txt", b"No Memory errors.\n\nNo PCIe AER errors.\n\nNo MCE errors.\n")) > 0
     assert FORMAT.detects(Head("ras.txt", b"No Memory errors.\n")) == 0
